@@ -206,7 +206,7 @@ func TestKafkaThatWantsATokenThatExpires(t *testing.T) {
 	server := testenv.StartKafka(t, testenv.KafkaOptions{OAuth: true})
 	table := newSecured(t, testenv.MariaDB(t))
 	server.CreateTopic(t, "secured", 2, nil)
-	createCompacted(t, server, "bridge-progress")
+	world.CreateCompacted(t, server, "bridge-progress")
 	file := filepath.Join(t.TempDir(), "token")
 	fresh := func(lasts time.Duration) {
 		token := testenv.KafkaToken("bridge", testenv.KafkaScope, time.Now().Add(lasts))

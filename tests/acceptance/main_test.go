@@ -8,7 +8,6 @@ import (
 	"math/rand/v2"
 	"path/filepath"
 	"slices"
-	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -77,17 +76,7 @@ func eachDelivery(t *testing.T, test func(t *testing.T, b *world.Bus)) {
 // progressOnBus makes where a bus keeps progress, and returns what points a process to it.
 func progressOnBus(t *testing.T, b *world.Bus) world.Env {
 	t.Helper()
-	topic := strings.ReplaceAll(testenv.NewStreamName(), ".", "_") + "_progress"
-	if b.Kafka != nil {
-		createCompacted(t, b.Kafka, topic)
-	}
-	return ownFolder(t).With(world.Env{"BRIDGE_CHECKPOINT_TOPIC": topic})
-}
-
-func createCompacted(t *testing.T, kafka *testenv.KafkaServer, topic string) {
-	t.Helper()
-	policy := "compact"
-	kafka.CreateTopic(t, topic, 1, map[string]*string{"cleanup.policy": &policy})
+	return ownFolder(t).With(b.Progress(t))
 }
 
 // ownFolder is where a process with progress on the bus keeps its copy, which is not there yet.

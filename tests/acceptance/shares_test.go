@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
-	"net/http"
-	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -36,10 +34,6 @@ type shared struct {
 	t      *testing.T
 	worlds [2]*world.World
 	parts  parts
-	folder string
-	// number is that of shares, members are their processes.
-	number  int
-	members []*world.Daemon
 
 	mu   sync.Mutex
 	logs []string
@@ -50,7 +44,7 @@ type shared struct {
 const logsEach, itemsEach = 4, 3
 
 func newShared(t *testing.T, b *world.Bus) *shared {
-	s := &shared{t: t, folder: filepath.Join(t.TempDir(), "folder")}
+	s := &shared{t: t}
 	server := testenv.MariaDB(t)
 	for i := range s.worlds {
 		s.worlds[i] = world.Empty(t, server)
@@ -69,8 +63,7 @@ func newShared(t *testing.T, b *world.Bus) *shared {
 	s.Publisher = s.worlds[0].Publish(b, world.Publishing{
 		Path: world.Faulty(t),
 		Env: progressOnBus(t, b).With(world.Env{
-			"BRIDGE_CHECKPOINT_URL": "bus://" + s.folder, "BRIDGE_RECONCILE_MAX_DELETES": "100%",
-			"BRIDGE_DOMAIN_ID":  strings.ReplaceAll(first, "_", "-"),
+			"BRIDGE_RECONCILE_MAX_DELETES": "100%", "BRIDGE_DOMAIN_ID": strings.ReplaceAll(first, "_", "-"),
 			"BRIDGE_BATCH_ROWS": "50", "BRIDGE_POLL_INTERVAL": "50ms",
 			// Else a process that is killed is waited for for 45 s when the number changes.
 			failpoint.SilenceVariable: "12s",
@@ -96,22 +89,22 @@ func (s *shared) createLog(source, n int) string {
 func (s *shared) run() {
 	stop := s.write()
 	s.t.Cleanup(stop)
-	s.begin(0)
+	s.StartShares(0)
 	s.harm(2)
 
 	// Without signs of life nobody is waited for.
-	s.members[0].Kill()
-	s.begin(2)
+	s.Shares[0].Kill()
+	s.StartShares(2)
 	s.placed()
 	s.harm(4)
 	name := s.createLog(1, logsEach)
 	world.Eventually(s.t, 2*time.Minute, "the new table "+name+" is published", func() bool { return slices.Contains(s.tables(), name) })
 
 	// One stands still until another number is in force, and is shut out or ends.
-	still := s.members[1]
+	still := s.Shares[1]
 	still.Signal(syscall.SIGSTOP)
-	s.members[0].Term()
-	s.begin(3)
+	s.Shares[0].Term()
+	s.StartShares(3)
 	still.Signal(syscall.SIGCONT)
 	s.placed()
 	s.harm(4)
@@ -120,55 +113,23 @@ func (s *shared) run() {
 	}
 	s.placed()
 
-	for _, d := range s.members {
+	for _, d := range s.Shares {
 		d.Kill()
 	}
-	s.begin(0)
+	s.StartShares(0)
 	s.harm(1)
 	s.former()
 	stop()
 	s.arrive()
 	for _, stream := range []string{"items", "parts"} {
-		s.members[0].Reconcile(stream)
+		s.Shares[0].Reconcile(stream)
 	}
 	s.compare()
 }
 
-// begin starts the processes of a number of shares, in any order, and waits until they are ready.
-func (s *shared) begin(number int) {
-	s.t.Helper()
-	s.number, s.members = number, nil
-	for i := range max(1, number) {
-		s.members = append(s.members, s.process(i, number))
-	}
-	for _, i := range rand.Perm(len(s.members)) {
-		s.members[i].Start()
-	}
-	s.ready()
-}
-
-// process makes that of a share; of all tables, where the number is 0.
-func (s *shared) process(index, number int) *world.Daemon {
-	env := s.Env.WithoutOwn().With(world.Env{"BRIDGE_CHECKPOINT_URL": "bus://" + s.folder})
-	if number > 0 {
-		env["BRIDGE_SHARE"] = fmt.Sprintf("%d/%d", index, number)
-	}
-	return world.NewDaemon(s.t, s.Path, env)
-}
-
-func (s *shared) ready() {
-	s.t.Helper()
-	for _, d := range s.members {
-		world.Eventually(s.t, 2*time.Minute, d.Env["BRIDGE_SHARE"]+" is ready", func() bool {
-			code, _ := d.Get("/readyz")
-			return code == http.StatusOK
-		})
-	}
-}
-
 // tables returns those that the processes have, of the stream of logs those that run.
 func (s *shared) tables() (all []string) {
-	for _, d := range s.members {
+	for _, d := range s.Shares {
 		for _, stream := range []string{"logs", "items", "parts"} {
 			for _, shard := range d.Shards(stream) {
 				if shard.State == "running" {
@@ -190,9 +151,9 @@ func (s *shared) placed() {
 	if len(slices.Compact(all)) != want {
 		s.t.Errorf("the tables are %v", all)
 	}
-	for _, d := range s.members {
+	for _, d := range s.Shares {
 		if n := len(d.Shards("logs")); n == want {
-			s.t.Errorf("one of %d processes has all tables", s.number)
+			s.t.Errorf("one of %d processes has all tables", len(s.Shares))
 		}
 	}
 }
@@ -202,8 +163,7 @@ func (s *shared) harm(times int) {
 	s.t.Helper()
 	for range times {
 		world.Pause(world.Between(500*time.Millisecond, 2*time.Second))
-		i := rand.IntN(len(s.members))
-		d := s.members[i]
+		d := s.Shares[rand.IntN(len(s.Shares))]
 		switch rand.IntN(3) {
 		case 0:
 			d.Signal(syscall.SIGSTOP)
@@ -214,22 +174,18 @@ func (s *shared) harm(times int) {
 			d.Start()
 		case 2:
 			d.Kill()
-			folder := s.folder
-			if s.number > 0 {
-				folder = filepath.Join(folder, fmt.Sprintf("%d-of-%d", i, s.number))
-			}
-			check(s.t, os.RemoveAll(folder))
+			d.LoseCheckpoint()
 			d.Start()
 		}
 	}
-	s.ready()
+	s.Ready()
 }
 
 // former starts processes of a number that is not in force: they wait, and say for what.
 func (s *shared) former() {
 	s.t.Helper()
 	for _, index := range []int{0, 1} {
-		d := s.process(index, 3)
+		d := s.NewShare(index, 3)
 		d.Env["BRIDGE_CHECKPOINT_URL"] = "bus://" + filepath.Join(s.t.TempDir(), "former")
 		d.Start()
 		world.AwaitUnready(s.t, d, "no shares are in force")
@@ -301,7 +257,7 @@ func (s *shared) compare() {
 	if s.Bus.Once() && repeated > 0 {
 		s.t.Errorf("%d messages are there twice", repeated)
 	}
-	if r := world.Verify(s.t, s.members[0].Env); !r.Good {
+	if r := world.Verify(s.t, s.Shares[0].Env); !r.Good {
 		s.t.Errorf("bridge verify: %+v", r)
 	}
 }

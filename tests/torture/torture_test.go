@@ -206,6 +206,8 @@ type fault struct {
 	loses bool
 	// on returns the servers of the trial: the same database with another bus. Optional.
 	on func(testing.TB, *servers) *servers
+	// shares is how many processes share the tables, 0 where one has them.
+	shares int
 	// mix has the weights of the changes of entities, nil for those of EveryChange.
 	mix map[workload.Change]int
 	// prepare is called before the program starts, to set its environment or other ways to its
@@ -221,7 +223,7 @@ type fault struct {
 
 // allFaults returns the faults in the order of the matrix.
 func allFaults() []fault {
-	return slices.Concat(processFaults, pointFaults, standbyFaults, checkpointFaults, diskFaults, clockFaults, serverFaults, networkFaults, tableFaults, contentsFaults)
+	return slices.Concat(processFaults, pointFaults, standbyFaults, shareFaults, checkpointFaults, diskFaults, clockFaults, serverFaults, networkFaults, tableFaults, contentsFaults)
 }
 
 // servers are a bus and a database of their own, on which trials run one after the other.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -70,7 +71,10 @@ func (tr *trial) run(t testing.TB, path string) {
 	if f.prepare != nil {
 		f.prepare(tr)
 	}
-	if tr.group == nil {
+	switch {
+	case f.shares > 0:
+		tr.StartShares(f.shares)
+	case tr.group == nil:
 		tr.Start()
 	}
 	tr.write()
@@ -109,12 +113,15 @@ func (tr *trial) prepare(t testing.TB, path string, rows workload.Options, state
 	batch := "200"
 	// Where bridge alone is cut off again and again, the bound of repeats is to be below what the
 	// trial publishes.
-	if f := tr.fault; f.repeats && (f.family == "bridge" || f.family == "standby" || f.family == "disk and clock") {
+	if f := tr.fault; f.repeats && slices.Contains([]string{"bridge", "standby", "disk and clock"}, f.family) {
 		batch = "20"
 	}
 	env := world.LoadEnv.With(world.Env{"BRIDGE_BATCH_ROWS": batch})
 	if sideBySide() {
 		env["BRIDGE_POLL_INTERVAL"] = "250ms"
+	}
+	if tr.fault.shares > 0 {
+		rows.IDs, env["BRIDGE_BATCH_ROWS"] = workload.Spread(12), "2"
 	}
 	w := world.New(t, world.Options{Database: tr.servers.db, Rows: &rows, Entities: &states})
 	tr.Publisher = w.Publish(tr.servers.bus, world.Publishing{Path: path, Env: env})
@@ -127,9 +134,7 @@ func (tr *trial) write() { _, tr.stopWriters = tr.World.Write() }
 func (tr *trial) flows() {
 	tr.T.Helper()
 	// A stream without a row has nothing on the bus that could be lost.
-	world.Eventually(tr.T, time.Minute, "both tables have rows", func() bool {
-		return tr.World.Highest(facts) > 0 && tr.World.Highest(entities) > 0
-	})
+	world.Eventually(tr.T, time.Minute, "both streams have rows", tr.HasRows)
 	if tr.group != nil {
 		tr.group.Published(time.Minute, "one of the group works")
 		return

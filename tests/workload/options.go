@@ -83,7 +83,7 @@ func (h Hold) choose(rng *rand.Rand) time.Duration {
 	return time.Duration(rng.Float64() * float64(bound))
 }
 
-// IDs is where ids come from: AutoIncrement, Strides, Segments or Ordered.
+// IDs is where ids come from: AutoIncrement, Spread, Strides, Segments or Ordered.
 type IDs interface {
 	// tables returns where rows go.
 	tables() []string
@@ -112,6 +112,24 @@ type AutoIncrement struct{}
 func (AutoIncrement) tables() []string { return []string{orders} }
 
 func (AutoIncrement) start() drawer { return func(draw) (string, []uint64) { return orders, nil } }
+
+// Spread is AutoIncrement of so many tables, orders_0 and on.
+type Spread int
+
+func (s Spread) tables() []string { return numbered(int(s)) }
+
+func (s Spread) start() drawer {
+	names := s.tables()
+	return func(d draw) (string, []uint64) { return cmp.Or(d.table, names[d.rng.IntN(len(names))]), nil }
+}
+
+// numbered returns the names of n tables.
+func numbered(n int) (names []string) {
+	for i := range n {
+		names = append(names, fmt.Sprintf("%s_%d", orders, i))
+	}
+	return names
+}
 
 // Strides are several nodes with a counter each, whose ids interleave, as with
 // auto_increment_increment on several primaries. A writer belongs to the node of its number modulo
@@ -190,12 +208,7 @@ func (s Segments) start() drawer {
 // in order and committed out of order.
 type Ordered struct{}
 
-func (Ordered) tables() (names []string) {
-	for i := range 64 {
-		names = append(names, fmt.Sprintf("%s_%d", orders, i))
-	}
-	return names
-}
+func (Ordered) tables() []string { return numbered(64) }
 
 func (o Ordered) start() drawer {
 	names, last := o.tables(), make(map[string]uint64)

@@ -167,6 +167,22 @@ func (b *Bus) Remake(t testing.TB, name string) {
 	b.Open(t, name)
 }
 
+// Progress makes where processes keep progress on the bus, and returns what points them to it.
+func (b *Bus) Progress(t testing.TB) Env {
+	t.Helper()
+	topic := strings.ReplaceAll(testenv.NewStreamName(), ".", "_") + "_progress"
+	if b.Kafka != nil {
+		CreateCompacted(t, b.Kafka, topic)
+	}
+	return Env{"BRIDGE_CHECKPOINT_TOPIC": topic}
+}
+
+func CreateCompacted(t testing.TB, kafka *testenv.KafkaServer, topic string) {
+	t.Helper()
+	policy := "compact"
+	kafka.CreateTopic(t, topic, 1, map[string]*string{"cleanup.policy": &policy})
+}
+
 // Partitions is how many a topic has.
 const Partitions = 8
 

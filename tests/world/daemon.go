@@ -91,9 +91,11 @@ func (d *Daemon) Start() {
 	}
 }
 
+// Checkpoint returns the folder of the checkpoint, of a share that of its own.
 func (d *Daemon) Checkpoint() string {
 	folder := d.Env["BRIDGE_CHECKPOINT_URL"]
-	return strings.TrimPrefix(strings.TrimPrefix(folder, "file:"), "bus://")
+	folder = strings.TrimPrefix(strings.TrimPrefix(folder, "file:"), "bus://")
+	return filepath.Join(folder, strings.ReplaceAll(d.Env["BRIDGE_SHARE"], "/", "-of-"))
 }
 
 // LoseCheckpoint removes the checkpoint of a daemon that does not run.

@@ -2,6 +2,7 @@ package world
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -46,9 +47,11 @@ type Publishing struct {
 // Publisher is one bridge that publishes a world to a bus.
 type Publisher struct {
 	*Daemon
-	World *World
-	Bus   *Bus
-	Name  string
+	// Shares are the processes where several share the tables, of which Daemon is the first.
+	Shares []*Daemon
+	World  *World
+	Bus    *Bus
+	Name   string
 	// streams are in the order of BRIDGE_STREAMS.
 	streams []Stream
 	tapes   map[string]*Tape
@@ -85,6 +88,9 @@ func (w *World) streams() (list []Stream) {
 		table, kind := Orders, "capability"
 		if n := len(w.Rows.Tables()); n > 1 {
 			table = fmt.Sprintf("%s_{0..%d}", Orders, n-1)
+			if w.Server != nil {
+				table = Orders + "_*"
+			}
 		}
 		if w.Entities != nil {
 			kind = "release"
@@ -124,6 +130,39 @@ func (p *Publisher) Received(stream string) []Message {
 	return tape.All()
 }
 
+// heads returns the highest id of each table of a stream.
+func (p *Publisher) heads(s Stream) map[string]uint64 {
+	p.T.Helper()
+	heads := make(map[string]uint64)
+	for _, table := range p.World.tables(s.Table) {
+		heads[tableOf(table)] = p.World.Highest(table)
+	}
+	return heads
+}
+
+// tableOf returns the name of a table, or of its shard, without its database.
+func tableOf(name string) string { return name[strings.LastIndexByte(name, '.')+1:] }
+
+// passed reports whether the positions of a stream have reached ids of its tables.
+func (p *Publisher) passed(stream string, heads map[string]uint64) bool {
+	at := make(map[string]uint64)
+	for _, shard := range p.Shards(stream) {
+		at[tableOf(shard.Shard)] = shard.Position
+	}
+	for table, id := range heads {
+		if at[table] < id {
+			return false
+		}
+	}
+	return true
+}
+
+// HasRows reports whether each stream has a table with a row.
+func (p *Publisher) HasRows() bool {
+	p.T.Helper()
+	return !slices.ContainsFunc(p.streams, func(s Stream) bool { return slices.Max(slices.Collect(maps.Values(p.heads(s)))) == 0 })
+}
+
 // Drained waits until the position of each stream has reached the highest row of its table.
 func (p *Publisher) Drained() {
 	p.T.Helper()
@@ -140,18 +179,17 @@ func (p *Publisher) Drained() {
 // how long that took.
 func (p *Publisher) CaughtUp(limit time.Duration, what string) time.Duration {
 	p.T.Helper()
-	begun, ids := time.Now(), make(map[string]uint64)
+	begun, heads := time.Now(), make(map[string]map[string]uint64)
 	for _, s := range p.streams {
-		ids[s.Name] = p.World.Highest(s.Table)
+		heads[s.Name] = p.heads(s)
 	}
 	Eventually(p.T, limit, what, func() bool {
-		for stream, id := range ids {
-			if p.Position(stream) < id {
+		for stream, ids := range heads {
+			if !p.passed(stream, ids) {
 				return false
 			}
 		}
-		code, _ := p.Get("/readyz")
-		return code == 200
+		return p.isReady()
 	})
 	return time.Since(begun)
 }
@@ -166,7 +204,8 @@ func (p *Publisher) AllPublished() {
 	p.CaughtUp(time.Minute, "drained")
 	Eventually(p.T, time.Minute, "no id is in flight", func() bool {
 		for _, s := range p.streams {
-			if shard := p.Shard(s.Name); shard.State == "" || shard.Gaps.InFlight > 0 {
+			shards := p.Shards(s.Name)
+			if len(shards) == 0 || slices.ContainsFunc(shards, func(s shardStatus) bool { return s.State == "" || s.Gaps.InFlight > 0 }) {
 				return false
 			}
 		}

@@ -180,7 +180,7 @@ func (p *Publisher) Figures(expect Expect) Figures {
 	p.T.Helper()
 	expect.Reconciled = expect.Lossy
 	rows := p.Verdict(Orders, expect)
-	p.ReconcileByHTTP(Strict, "")
+	p.of(Strict).ReconcileByHTTP(Strict, "")
 	return p.figures(rows, p.Verdict(Strict, expect), expect)
 }
 
@@ -191,7 +191,9 @@ func (p *Publisher) figures(rows, entities *Verdict, expect Expect) (f Figures) 
 	f.Late = rows.Late()
 	f.Orphans, f.Restated, f.Behind = entities.Orphans, entities.Restated, rows.Behind+entities.Behind
 	f.count(Strict, entities)
-	f.Wrongs = append(f.Wrongs, repeatedComplaints(p.Log.String())...)
+	for _, d := range p.processes() {
+		f.Wrongs = append(f.Wrongs, repeatedComplaints(d.Log.String())...)
+	}
 	p.verify(&f, expect)
 	return f
 }
@@ -234,13 +236,11 @@ func onlyBehind(found map[string]int, behind int) bool {
 	return true
 }
 
-// inFlight is how many batches of both streams one cut can leave on their way to the bus: those may
-// arrive when catch-up has read its end, and their rows are then published again. A shard has one.
-const inFlight = 2
-
 // MostRepeats returns how many messages may be stored twice where the program, or the bus, was cut
-// off so often in the midst of batches (invariant 6). JetStream drops all repeats, and exactly-once
-// has none.
+// off so often in the midst of batches (invariant 6). One cut can leave a batch of each table on
+// its way to the bus: those may arrive when catch-up has read its end, and their rows are then
+// published again. A process of all tables has two; of shares cuts counts the tables that were cut
+// off. JetStream drops all repeats, and exactly-once has none.
 func (p *Publisher) MostRepeats(cuts int) int {
 	p.T.Helper()
 	if p.Bus.NATS != nil || p.Bus.Once() {
@@ -248,7 +248,10 @@ func (p *Publisher) MostRepeats(cuts int) int {
 	}
 	rows, err := strconv.Atoi(p.Env["BRIDGE_BATCH_ROWS"])
 	check(p.T, err)
-	return cuts * inFlight * rows
+	if p.Shares == nil {
+		cuts *= 2
+	}
+	return cuts * rows
 }
 
 // BoundRepeats notes it when more was stored twice than may be.

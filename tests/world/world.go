@@ -9,6 +9,8 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
+	"strconv"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -143,6 +145,19 @@ func (w *World) Highest(table string) (id uint64) {
 	return id
 }
 
+// tables returns the tables of a stream: those that match where it has a pattern.
+func (w *World) tables(of string) (names []string) {
+	w.T.Helper()
+	begin, pattern := strings.CutSuffix(of, "*")
+	if !pattern {
+		return []string{of}
+	}
+	var name string
+	w.Each("SELECT table_name FROM information_schema.tables WHERE table_schema = database() AND left(table_name, "+strconv.Itoa(len(begin))+") = '"+begin+"'",
+		[]any{&name}, func() { names = append(names, name) })
+	return names
+}
+
 // Write sets the writers going. wait returns when they are done; stop ends them.
 func (w *World) Write() (wait, stop func()) {
 	w.T.Helper()
@@ -220,6 +235,17 @@ func NewRows(name string, n int) []workload.Row {
 	return rows
 }
 
+// InsertInto is Insert into a table that is as those of the writers of Orders.
+func (w *World) InsertInto(table, name string, n int) {
+	w.T.Helper()
+	begun, rows := time.Now(), NewRows(name, n)
+	for i := range rows {
+		rows[i].Table = table
+	}
+	w.Exec(InsertStatement(rows))
+	w.RecordCommitted(rows, begun)
+}
+
 // Insert commits n rows to Orders in one transaction, with the tokens name-1 to name-n.
 func (w *World) Insert(name string, n int) {
 	w.T.Helper()
@@ -259,7 +285,7 @@ func (t *Transaction) FirstID() (id uint64) {
 }
 
 func InsertStatement(rows []workload.Row) string {
-	b := []byte("INSERT INTO orders (entity, token, body) VALUES ")
+	b := []byte("INSERT INTO " + rows[0].Table + " (entity, token, body) VALUES ")
 	for i, row := range rows {
 		if i > 0 {
 			b = append(b, ", "...)

@@ -165,6 +165,7 @@ const (
 	SyncVariable        = "BRIDGE_TEST_SYNC_EVERY"
 	TransactionVariable = "BRIDGE_TEST_TRANSACTION_TIMEOUT"
 	SilenceVariable     = "BRIDGE_TEST_SILENCE"
+	LookVariable        = "BRIDGE_TEST_LOOK_EVERY"
 )
 
 // Time returns what a variable says, otherwise without it.

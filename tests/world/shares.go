@@ -1,0 +1,93 @@
+package world
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"slices"
+	"time"
+)
+
+// NewShare makes the process of a share; of all tables, where the number is 0.
+func (p *Publisher) NewShare(index, number int) *Daemon {
+	p.T.Helper()
+	env := p.Env.WithoutOwn().With(Env{"BRIDGE_CHECKPOINT_URL": p.Env["BRIDGE_CHECKPOINT_URL"]})
+	if delete(env, "BRIDGE_SHARE"); number > 0 {
+		env["BRIDGE_SHARE"] = fmt.Sprintf("%d/%d", index, number)
+	}
+	return NewDaemon(p.T, p.Path, env)
+}
+
+// StartShares starts the processes of a number of shares, in any order, and waits until they are
+// ready. The publisher needs a folder and progress on the bus.
+func (p *Publisher) StartShares(number int) {
+	p.T.Helper()
+	p.Shares = nil
+	for i := range max(1, number) {
+		p.Shares = append(p.Shares, p.NewShare(i, number))
+	}
+	for _, i := range rand.Perm(len(p.Shares)) {
+		p.Shares[i].Start()
+	}
+	p.Daemon = p.Shares[0]
+	p.Ready()
+}
+
+// processes are the shares, or the one that there is.
+func (p *Publisher) processes() []*Daemon {
+	if p.Shares == nil {
+		return []*Daemon{p.Daemon}
+	}
+	return p.Shares
+}
+
+// Shards returns the shards of a stream in all processes.
+func (p *Publisher) Shards(stream string) (all []shardStatus) {
+	for _, d := range p.processes() {
+		all = append(all, d.Shards(stream)...)
+	}
+	return all
+}
+
+// of returns the process that has the one shard of a stream.
+func (p *Publisher) of(stream string) *Daemon {
+	p.T.Helper()
+	i := slices.IndexFunc(p.processes(), func(d *Daemon) bool { return len(d.Shards(stream)) > 0 })
+	if i < 0 {
+		p.T.Fatalf("no process has %s", stream)
+	}
+	return p.processes()[i]
+}
+
+func (p *Publisher) isReady() bool {
+	return !slices.ContainsFunc(p.processes(), func(d *Daemon) bool { code, _ := d.Get("/readyz"); return code != http.StatusOK })
+}
+
+// Ready waits until all processes are ready.
+func (p *Publisher) Ready() {
+	p.T.Helper()
+	Eventually(p.T, 2*time.Minute, "all processes are ready", p.isReady)
+}
+
+// Tables returns how many tables a share has.
+func (p *Publisher) Tables(share *Daemon) (n int) {
+	for _, s := range p.streams {
+		n += len(share.Shards(s.Name))
+	}
+	return n
+}
+
+// GoesOn waits until a share has published all rows of the moment of its tables.
+func (p *Publisher) GoesOn(share *Daemon) {
+	p.T.Helper()
+	AwaitReady(p.T, share)
+	for _, s := range p.streams {
+		for _, shard := range share.Shards(s.Name) {
+			table := tableOf(shard.Shard)
+			id := p.World.Highest(table)
+			Eventually(p.T, time.Minute, share.Env["BRIDGE_SHARE"]+" goes on with "+table, func() bool {
+				return slices.ContainsFunc(share.Shards(s.Name), func(now shardStatus) bool { return now.Shard == shard.Shard && now.Position >= id })
+			})
+		}
+	}
+}
