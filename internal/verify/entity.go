@@ -230,7 +230,7 @@ func (s *table) chain(m *Message, e *envelope, v *verdict, n *entity, stamp *sta
 	case link != 0 && n.tip.id == link:
 	case link == 0 && n.tipDead:
 		// What is known of an entity that is gone is forgotten after a while.
-	case n.tip.shard != s && s.followsOwn(n, link):
+	case n.tip.shard != s && n.followsOwn(s, link):
 		s.add(moved, 1, s.example(m, e, v, "it does not follow the event before it, of the table "+n.tip.shard.Name))
 	case link == 0 && e.row < n.row:
 		wrong(s.example(m, e, v, "it follows nothing, and comes after an event of a later row"))
@@ -247,13 +247,13 @@ func (s *table) chain(m *Message, e *envelope, v *verdict, n *entity, stamp *sta
 	n.advance(this, v.op)
 }
 
-// followsOwn reports whether a link leads to the last event that the table itself has published of
-// an entity, among those that are remembered, or nowhere.
-func (s *table) followsOwn(n *entity, link uint64) bool {
-	if link == 0 || n.past == nil {
+// followsOwn reports whether a link leads to the last event that a table itself has published of
+// the entity, among those that are remembered, or nowhere.
+func (e *entity) followsOwn(s *table, link uint64) bool {
+	if link == 0 || e.past == nil {
 		return link == 0
 	}
-	for _, o := range slices.Backward(*n.past) {
+	for _, o := range slices.Backward(*e.past) {
 		if o.shard == s {
 			return o.id == link
 		}

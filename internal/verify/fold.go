@@ -263,7 +263,7 @@ func (r *run) finishBus(partitions []Partition) {
 }
 
 // example begins an example about an event.
-func (s *table) example(m *Message, e *envelope, v *verdict, what string) Example {
+func (s *Shard) example(m *Message, e *envelope, v *verdict, what string) Example {
 	return Example{Shard: s.Name, Row: e.row, Key: string(v.key), Event: string(e.id), At: m.Offset, What: what, partition: m.partition}
 }
 
@@ -347,7 +347,7 @@ func (s *table) finish() {
 }
 
 // uses reports whether events of the shard may lie in a partition.
-func (s *table) uses(p Partition) bool {
+func (s *Shard) uses(p Partition) bool {
 	return p.Destination == "" || slices.Contains(s.Destinations, p.Destination)
 }
 

@@ -182,7 +182,7 @@ func (t *table) accept(l *comparison) bool {
 		return false
 	}
 	if l.reason != "" {
-		t.add(l.reason, 1, t.rowExample(l))
+		t.add(l.reason, 1, l.example(t.Name))
 	}
 	return true
 }
@@ -196,8 +196,8 @@ func (t *table) suspect(l *comparison) {
 	}
 }
 
-func (t *table) rowExample(l *comparison) Example {
-	e := Example{Shard: t.Name, Row: l.row, Key: l.key, What: l.what, partition: -1}
+func (l *comparison) example(shard string) Example {
+	e := Example{Shard: shard, Row: l.row, Key: l.key, What: l.what, partition: -1}
 	if n := l.entity; n != nil {
 		e.partition, e.At = int(n.partition), n.at
 	}
@@ -283,7 +283,7 @@ func (t *table) concludeDoubles() {
 			continue
 		}
 		n.reported = true
-		e := t.rowExample(&l)
+		e := l.example(t.Name)
 		e.What = fmt.Sprintf("the table %s has its key, too, in row %d", n.seenBy.Name, n.seenRow)
 		t.add(twoRows, 1, e)
 		if l.fault != "" && !n.fits {
@@ -305,7 +305,7 @@ func (t *table) conclude(l *comparison) {
 	// seen first.
 	due := window + 2*t.run.Pause
 	isOld := l.now.Sub(l.since) >= due || !l.time.IsZero() && l.now.Sub(l.time) >= due
-	e := t.rowExample(l)
+	e := l.example(t.Name)
 	switch {
 	case l.moved:
 		t.add(changing, 1, e)

@@ -25,10 +25,6 @@ var (
 	kinds   = []string{
 		"internal/driver/", "sink/kafka/", "sink/jetstream/", "sink/embedded/", "sink/stdout/", "source/mysql/", "source/sqlite/", "examples/", "tests/",
 	}
-	// methods has the types that are to become two.
-	methods = exceptions{
-		"internal/verify.table": "compares rows, entities and gaps",
-	}
 	fields   = exceptions{"internal/shard.Options": "is configuration, given once"}
 	contexts = exceptions{
 		"internal/shard.nomination": "is a request that another goroutine serves until its caller leaves",
