@@ -153,8 +153,8 @@ func (g *registrar) compareAnchors(ctx context.Context, f *lookedUp, all bool) e
 	if f.finding != same && f.finding != beginsLate {
 		return nil
 	}
-	for _, a := range []store.Anchor{f.was.Last, f.was.High} {
-		if a.Hash == 0 || a.Offset < f.First || a.Offset >= f.Stable {
+	for i, a := range []store.Anchor{f.was.Last, f.was.High} {
+		if i > 0 && a == f.was.Last || a.Hash == 0 || a.Offset < f.First || a.Offset >= f.Stable {
 			continue
 		}
 		span := sink.Span{TP: f.Name, Incarnation: f.Incarnation, From: a.Offset, To: a.Offset + 1}

@@ -305,7 +305,7 @@ type served struct {
 
 // before returns the offset of the message right before a hole, which is to be compared when the
 // hole is read (rule 20); that of the hole where there is none. Where the offset has passed over
-// what other shares publish, the message lies far before: a lookup compares it alone.
+// what other shares publish, the message lies far before: only a lookup compares it.
 func (f *served) before(t *topicPartition, hole Range) uint64 {
 	if a := f.covered.before(hole.From); a.Hash != 0 && a.Offset >= t.first.Load() && hole.From-a.Offset <= anchorReach {
 		return a.Offset

@@ -31,10 +31,10 @@ const (
 	quickAnswer = 10 * time.Millisecond
 	quickPause  = 50 * time.Millisecond
 	// fetchBytes bounds an answer that holds more than one batch, fetchRecord what is asked for of
-	// each record of a short span. fetchWait is how long the leader waits for something to answer
-	// with.
+	// each further record of a short span. fetchWait is how long the leader waits for something to
+	// answer with.
 	fetchBytes  = 4 << 20
-	fetchRecord = 1 << 10
+	fetchRecord = 64 << 10
 	fetchWait   = 500 * time.Millisecond
 	// newestFetch is the last version of Fetch without topic ids and tags.
 	newestFetch = 11
@@ -229,8 +229,8 @@ type fetched struct {
 // Request hides control batches, and decodes into single allocations.
 func (r *reading) fetch(ctx context.Context, from int64) <-chan fetched {
 	partition := kmsg.NewFetchRequestTopicPartition()
-	// A first batch that is larger comes all the same. What lies behind the span is not needed.
-	most := int32(min(fetchBytes, fetchRecord*min(r.decoder.To-from, fetchBytes)))
+	// The first batch comes however large it is. What lies behind the span is not needed.
+	most := int32(min(fetchBytes, 1+fetchRecord*min(r.decoder.To-from-1, fetchBytes)))
 	partition.Partition, partition.FetchOffset, partition.PartitionMaxBytes = r.partition, from, most
 	req := kmsg.NewPtrFetchRequest()
 	req.Version, req.MaxWaitMillis, req.MinBytes, req.MaxBytes, req.IsolationLevel = newestFetch, int32(fetchWait.Milliseconds()), 1, most, readCommitted
