@@ -225,6 +225,16 @@ func TestPass(t *testing.T) {
 		other.publishes(b, r)
 		wantSuperseded(t, b, r)
 	})
+	shared(t, "nor while sessions end one after the other", func(t *testing.T, b *bus, r *rig, other *another) {
+		peers(b, 5)
+		b.says(of("a", "late", 5, 2))
+		for range 60 {
+			r.c.NewSession("d")
+			r.publishes("own")
+			r.pass(2 * time.Second)
+		}
+		r.wantSeen("s", "late")
+	})
 	shared(t, "again once the bus tells that nobody has begun", func(t *testing.T, b *bus, r *rig, other *another) {
 		other.hidden.Store(true)
 		peers(b, 5)
