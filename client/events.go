@@ -222,8 +222,8 @@ type Event struct {
 	// Repeat says that this process has handled an event with this ID not long ago; see Events.
 	Repeat bool
 	// Republished says that somebody has asked bridge for the event again: the bus has, or had, it
-	// before. It is older than what came of other keys meanwhile, never than what came of its own
-	// key in a capability stream.
+	// before, unless bridge began above its row (START). It is older than what came of other keys
+	// meanwhile, never than what came of its own key in a capability stream.
 	Republished bool
 
 	// time is meta.time in ms where a header has it.

@@ -29,7 +29,7 @@ func openBucket(cfg *config.Config, giveUp time.Duration) (buscopy.Bucket, error
 }
 
 func keeperOptions(cfg *config.Config, bucket buscopy.Bucket, logger *slog.Logger) buscopy.Options {
-	o := buscopy.Options{Bucket: bucket, Domain: cfg.DomainID, Log: logger}
+	o := buscopy.Options{Bucket: bucket, Domain: cfg.DomainID, Log: logger, IsCommand: stream.IsCommand}
 	if b, ok := bucket.(*buscopy.Messages); ok {
 		o.Ready = b.Ready
 	}

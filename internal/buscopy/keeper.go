@@ -25,6 +25,9 @@ type Options struct {
 	Streams []Stream
 	// Still calls do with the store while nothing changes it.
 	Still func(ctx context.Context, do func(store.Store) error) error
+	// IsCommand reports whether what the store has under the name of a shard is what a command asks
+	// for: a copy has that, however large the rest is.
+	IsCommand func(shard string) bool
 	// Slot is that of the process, once it is known. Defaults to the zero value.
 	Slot func() Slot
 	// Epoch returns that of the process, 0 before a stream has gone on from its last copy: then
@@ -272,7 +275,7 @@ func (k *Keeper) tryWrite(ctx context.Context, s *stream) error {
 	var c content
 	thin := false
 	err := k.opts.Still(ctx, func(kept store.Store) (err error) {
-		c, thin, err = read(ctx, kept, s.Stream)
+		c, thin, err = k.read(ctx, kept, s.Stream)
 		return err
 	})
 	if err != nil {
@@ -360,7 +363,7 @@ var copied = []store.Kind{store.Gaps, store.Ahead, store.Published, store.Meanin
 
 // read reads the content of a copy. Where the parts are too large, thin is true, and the copy has
 // of each shard what `bridge checkpoint rebuild` keeps: what START and commands have decided.
-func read(ctx context.Context, kept store.Store, s Stream) (c content, thin bool, err error) {
+func (k *Keeper) read(ctx context.Context, kept store.Store, s Stream) (c content, thin bool, err error) {
 	image, err := kept.Load(ctx)
 	if err != nil {
 		return content{}, false, err
@@ -379,7 +382,8 @@ func read(ctx context.Context, kept store.Store, s Stream) (c content, thin bool
 					return content{}, false, err
 				}
 				if size += len(part.Bytes); size > maxBytes {
-					return decisions(&image, s), true, nil
+					c, err = k.decisions(ctx, kept, &image, s)
+					return c, true, err
 				}
 				shard.Parts = append(shard.Parts, part)
 			}
@@ -392,14 +396,25 @@ func read(ctx context.Context, kept store.Store, s Stream) (c content, thin bool
 	return c, false, nil
 }
 
-// decisions returns a copy with the decisions alone.
-func decisions(image *store.Image, s Stream) (c content) {
+// decisions returns a copy with the decisions alone, and with what commands ask for.
+func (k *Keeper) decisions(ctx context.Context, kept store.Store, image *store.Image, s Stream) (c content, err error) {
 	for _, key := range slices.SortedFunc(maps.Keys(image.Shards), store.Key.Compare) {
-		if p := image.Shards[key]; key.Stream == s.Name {
-			c.Shards = append(c.Shards, Shard{Name: key.Shard, Progress: store.Progress{
-				Started: p.Started, Floor: p.Floor, Since: p.Since, Saved: p.Saved, ReconcileDue: true,
-			}})
+		p := image.Shards[key]
+		if key.Stream != s.Name {
+			continue
 		}
+		one := Shard{Name: key.Shard, Progress: store.Progress{
+			Started: p.Started, Floor: p.Floor, Since: p.Since, Saved: p.Saved, ReconcileDue: true,
+		}}
+		if k.opts.IsCommand(key.Shard) {
+			for part, err := range kept.Parts(ctx, key, store.Noted, 0) {
+				if err != nil {
+					return content{}, err
+				}
+				one.Parts = append(one.Parts, part)
+			}
+		}
+		c.Shards = append(c.Shards, one)
 	}
-	return c
+	return c, nil
 }

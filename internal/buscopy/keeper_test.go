@@ -1,6 +1,7 @@
 package buscopy_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -18,6 +19,7 @@ import (
 	storememory "example.org/bridge/checkpoint/store/storetest/memory"
 	"example.org/bridge/internal/buscopy"
 	"example.org/bridge/internal/buscopy/buckettest"
+	"example.org/bridge/internal/stream"
 	"example.org/bridge/source"
 )
 
@@ -37,7 +39,8 @@ func newWriter(t *testing.T, b buscopy.Bucket, epoch uint64) *writer {
 	w := &writer{t: t, store: storememory.New()}
 	w.Keeper = buscopy.NewKeeper(buscopy.Options{
 		Bucket: b, Domain: "shop.eu", Streams: []buscopy.Stream{{Name: "facts", Release: true}, {Name: "states"}},
-		Still: func(_ context.Context, do func(store.Store) error) error { return do(w.store) },
+		IsCommand: stream.IsCommand,
+		Still:     func(_ context.Context, do func(store.Store) error) error { return do(w.store) },
 		Epoch: func(stream string) uint64 {
 			if stream == w.waits {
 				return 0
@@ -256,12 +259,19 @@ func TestProgressThatIsTooLarge(t *testing.T) {
 	b := new(buckettest.Memory)
 	w := newWriter(t, b, 5)
 	w.saves("facts", 10, noise(9<<20))
-	w.applies(&store.Batch{Registrations: []store.Registration{{Number: 1, Stream: "facts", TP: "facts/0", Next: 4}}})
+	asked := (&stream.Republish{Number: 7, From: 1, To: 9, State: stream.Republishing}).Change(store.Key{Stream: "facts", Shard: "t"}, time.UnixMicro(10))
+	w.applies(&store.Batch{
+		Registrations: []store.Registration{{Number: 1, Stream: "facts", TP: "facts/0", Next: 4}}, Shards: []store.ShardChange{asked},
+	})
 	w.decided("facts")
 	c, _ := newWriter(t, b, 6).loads("facts")
 	want := store.Progress{Started: true, Floor: 3, Saved: time.UnixMicro(10).UTC(), ReconcileDue: true}
-	if len(c.Shards) != 1 || c.Shards[0].Progress != want || len(c.Shards[0].Parts)+len(c.Registrations) > 0 {
+	if len(c.Shards) != 2 || c.Shards[1].Progress != want || len(c.Shards[1].Parts)+len(c.Registrations) > 0 {
 		t.Errorf("the copy is %+v", c)
+	}
+	// What a command has asked for is nowhere else.
+	if parts := c.Shards[0].Parts; len(parts) != 1 || !bytes.Equal(parts[0].Bytes, asked.Parts[0].Bytes) {
+		t.Errorf("of the request there is %v", parts)
 	}
 }
 

@@ -153,7 +153,7 @@ func headers(of *Stream, op event.Op) object {
 	add(true, true, sink.HeaderStream, is(of.Name))
 	add(true, true, sink.HeaderShard, text("The physical table."))
 	add(true, true, sink.HeaderRowID, text("The id of the row, in decimal digits."))
-	add(true, true, sink.HeaderOrigin, text("How the row was noticed: tail, late, modified or reconcile."))
+	add(true, true, sink.HeaderOrigin, text("How the row was noticed: tail, late, modified, reconcile, or republish for an event that somebody has asked for again."))
 	add(row, true, sink.HeaderPublishedAt, object{"type": "string", "format": "date-time", "description": "When the message was made."})
 	add(true, true, sink.HeaderState, text("What bridge reads back about its own messages; not for consumers."))
 	add(true, false, sink.HeaderForm, text("What tells rows apart; not for consumers."))
