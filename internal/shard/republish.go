@@ -42,7 +42,7 @@ const (
 )
 
 // errLater ends a page that is to be read again.
-var errLater = errors.New("the bus does not tell the last messages now")
+var errLater = errors.New("what is published again cannot be told now")
 
 // active reports whether something is left to be done.
 func (r *republishing) active() bool {
@@ -109,50 +109,92 @@ func (r *republishing) admit() (rows int, pause time.Duration) {
 
 // page publishes at most so many of the next rows or keys, and returns how many it has read.
 func (r *republishing) page(ctx context.Context, asked *stream.Republish, rows int) (used int, err error) {
-	done := &stream.Republished{Number: asked.Number}
-	q := source.Query{Limit: rows, MaxBytes: r.opts.Limits.pageBytes()}
-	through, last := uint64(0), false
-	switch {
-	case len(asked.Keys) > 0:
-		keys := asked.Keys[asked.Cursor:]
-		keys = keys[:min(len(keys), rows, keysAtOnce)]
-		through = asked.Cursor + uint64(len(keys))
-		if q.Keys, err = r.values(keys); err != nil {
-			return 0, r.finish(ctx, r.failed(asked, err))
-		}
-		// Each of these has one row at most, but the server may compare more loosely.
-		q.Limit, q.MaxBytes = 2*len(keys)+1, 0
-		last = through == uint64(len(asked.Keys))
-	default:
-		q.After, through = max(asked.Cursor, asked.From-min(1, asked.From)), r.end(asked)
-		if q.After >= through {
-			done.Cursor, done.State = asked.Cursor, stream.RepublishDone
+	if len(asked.Keys) > 0 {
+		return r.keysAgain(ctx, asked, rows)
+	}
+	return r.idsAgain(ctx, asked, rows)
+}
+
+// keysAgain publishes the next keys.
+func (r *republishing) keysAgain(ctx context.Context, asked *stream.Republish, rows int) (used int, err error) {
+	keys := asked.Keys[min(asked.Cursor, uint64(len(asked.Keys))):]
+	for count := min(len(keys), rows, keysAtOnce); ; count /= 2 {
+		p := &portion{through: asked.Cursor + uint64(count), last: count == len(keys)}
+		p.q = source.Query{Limit: 2*count + 1, MaxBytes: r.opts.Limits.pageBytes()}
+		if count == 0 {
+			done := &stream.Republished{Number: asked.Number, Cursor: asked.Cursor, State: stream.RepublishDone}
 			return 0, r.finish(ctx, done)
 		}
-		q.Through, last = through, true
-		if asked.Where != "" {
-			var ranges []source.Range
-			if ranges, through, err = r.match(ctx, asked.Where, q, rows); err != nil {
-				if ctx.Err() != nil || !permanent(err) {
-					return 0, cmp.Or(ctx.Err(), errLater)
-				}
-				return 0, r.finish(ctx, r.failed(asked, fmt.Errorf("the condition %.200s: %w", asked.Where, err)))
-			}
-			last = through == q.Through
-			if len(ranges) == 0 {
-				done.Cursor = through
-				return 0, r.finish(ctx, endAt(done, last))
-			}
-			q = source.Query{Ranges: ranges, Limit: rows, MaxBytes: q.MaxBytes}
+		if count == 1 {
+			// Each key has one row at most, but the server may compare more loosely.
+			p.q.Limit, p.q.MaxBytes = r.opts.BatchRows, 0
+		}
+		if p.q.Keys, err = r.values(keys[:count]); err != nil {
+			return 0, r.finish(ctx, r.failed(asked, err))
+		}
+		if used, err = r.portion(ctx, asked, p); err != nil || !p.cut {
+			return min(used, rows), err
 		}
 	}
-	err = r.publish(ctx, q, nil, func(b *batch, page *page) error {
-		*done = stream.Republished{Number: asked.Number, Cursor: through}
+}
+
+// idsAgain publishes the next rows by their ids.
+func (r *republishing) idsAgain(ctx context.Context, asked *stream.Republish, rows int) (used int, err error) {
+	done := &stream.Republished{Number: asked.Number}
+	q := source.Query{Limit: rows, MaxBytes: r.opts.Limits.pageBytes()}
+	q.After, q.Through = max(asked.Cursor, asked.From-min(1, asked.From)), r.end(asked)
+	if q.After >= q.Through {
+		done.Cursor, done.State = asked.Cursor, stream.RepublishDone
+		return 0, r.finish(ctx, done)
+	}
+	p := &portion{q: q, through: q.Through, last: true}
+	if asked.Where != "" {
+		var ranges []source.Range
+		if ranges, p.through, err = r.match(ctx, asked.Where, q, rows); err != nil {
+			if ctx.Err() != nil || !permanent(err) {
+				return 0, cmp.Or(ctx.Err(), errLater)
+			}
+			return 0, r.finish(ctx, r.failed(asked, fmt.Errorf("the condition %.200s: %w", asked.Where, err)))
+		}
+		p.last = p.through == q.Through
+		if len(ranges) == 0 {
+			done.Cursor = p.through
+			return 0, r.finish(ctx, endAt(done, p.last))
+		}
+		p.q = source.Query{Ranges: ranges, Limit: rows, MaxBytes: q.MaxBytes}
+	}
+	used, err = r.portion(ctx, asked, p)
+	return min(used, rows), err
+}
+
+// portion is what is read at once.
+type portion struct {
+	q source.Query
+	// through is up to where all is done with it, last says that it is the end of the request.
+	through uint64
+	last    bool
+	// cut says that nothing was done: not all of several keys were read, which of them is not
+	// known.
+	cut bool
+}
+
+// portion publishes a portion, and returns how many rows it has read.
+func (r *republishing) portion(ctx context.Context, asked *stream.Republish, p *portion) (used int, err error) {
+	err = r.publish(ctx, p.q, nil, func(b *batch, page *page) error {
+		if err := r.compare(ctx, page); err != nil {
+			return err
+		}
 		used = len(page.Rows)
-		if page.More && used > 0 {
+		byID := len(p.q.Keys) == 0
+		if p.cut = page.More && len(p.q.Keys) > 1; p.cut {
+			return nil
+		}
+		done := &stream.Republished{Number: asked.Number, Cursor: p.through}
+		more := page.More && byID
+		if more && used > 0 {
 			done.Cursor = page.Rows[used-1].ID
 		}
-		b.republished = endAt(done, last && !page.More)
+		b.republished = endAt(done, p.last && !more)
 		wanted, err := r.wanted(asked, page)
 		if err != nil {
 			return err
@@ -166,7 +208,20 @@ func (r *republishing) page(ctx context.Context, asked *stream.Republish, rows i
 	if bad, is := errors.AsType[*unfitError](err); is {
 		return used, r.finish(ctx, r.failed(asked, bad))
 	}
-	return min(used, rows), err
+	return used, err
+}
+
+// compare has a page of another server, or of one that was started again, be published only where
+// the rows published last are there as they were: it does what the tail does with its pages.
+func (r *republishing) compare(ctx context.Context, page *page) error {
+	ready, err := r.publishedRows.watch(ctx, page)
+	if err != nil {
+		return err
+	}
+	if !ready {
+		return errLater
+	}
+	return r.gaps.server.meet(ctx, page.Server)
 }
 
 // unfitError is the error of a row that cannot be published again: it ends the request, not the
