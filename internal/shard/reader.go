@@ -133,19 +133,22 @@ func (r *reader) ready(ctx context.Context) error {
 // query runs one query until it succeeds, fails for good or ctx ends, and notes in at when the last
 // attempt began and ended.
 func (r *reader) query(ctx context.Context, at *span, run func() error) error {
-	return r.retrier.retry(ctx, owning, reading, func() error {
-		reads := r.opts.Limits.reads.Load()
-		r.status.connecting(time.Now())
-		if err := r.retrier.wait(owning, forEver, func() error { return reads.Acquire(ctx, 1) }); err != nil {
-			return err
-		}
-		defer reads.Release(1)
-		at.asked = time.Now()
-		r.opts.Metrics.limited(r.opts.Stream, LimitConnections, r.status.connected(at.asked))
-		err := r.retrier.wait(owning, readLimit, run)
-		at.got = time.Now()
+	return r.retrier.retry(ctx, owning, reading, func() error { return r.once(ctx, at, run) })
+}
+
+// once runs one query, and notes in at when it began and ended.
+func (r *reader) once(ctx context.Context, at *span, run func() error) error {
+	reads := r.opts.Limits.reads.Load()
+	r.status.connecting(time.Now())
+	if err := r.retrier.wait(owning, forEver, func() error { return reads.Acquire(ctx, 1) }); err != nil {
 		return err
-	})
+	}
+	defer reads.Release(1)
+	at.asked = time.Now()
+	r.opts.Metrics.limited(r.opts.Stream, LimitConnections, r.status.connected(at.asked))
+	err := r.retrier.wait(owning, readLimit, run)
+	at.got = time.Now()
+	return err
 }
 
 // readLimit is how long a read may take before the loop counts as standing still; sources give up

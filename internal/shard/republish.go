@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"time"
 
 	"example.org/bridge/event"
@@ -28,6 +29,9 @@ type republishing struct {
 	matcher source.Shard
 	number  uint64
 	matched source.Page
+	// scan is of how many rows at once it is asked, failures how often in a row the source has not
+	// answered that although it was there.
+	scan, failures int
 }
 
 func newRepublishing(n *nominations, asked <-chan struct{}) *republishing {
@@ -39,6 +43,8 @@ const (
 	againRows = 500
 	// againPause is the pause before a page is tried again for which the bus did not answer.
 	againPause = time.Second
+	// matchFailures in a row end a request, each time with a part of the rows.
+	matchFailures, matchPart = 3, 10
 )
 
 // errLater ends a page that is to be read again.
@@ -64,6 +70,7 @@ func (r *republishing) step(ctx context.Context) error {
 	}
 	if r.number != asked.Number {
 		r.number, r.matcher = asked.Number, nil
+		r.scan, r.failures = r.opts.BatchRows, 0
 		r.opts.RepublishRate.Set(asked.Rate)
 		r.opts.Logger.Info("publishing again what a person has asked for", "from", asked.From, "to", asked.To, "keys", len(asked.Keys), "behind", asked.Cursor)
 	}
@@ -75,6 +82,7 @@ func (r *republishing) step(ctx context.Context) error {
 		r.next.Reset(pause)
 		return nil
 	}
+	began := time.Now()
 	used, err := r.page(ctx, asked, rows)
 	r.opts.RepublishRate.put(rows - used)
 	r.opts.Rate.put(rows - used)
@@ -83,6 +91,10 @@ func (r *republishing) step(ctx context.Context) error {
 		pause = againPause
 	case err != nil:
 		return err
+	}
+	if took := time.Since(began); took > againPause {
+		// The tail has as much time as a slow page has.
+		pause = took
 	}
 	r.next.Reset(pause)
 	return nil
@@ -150,8 +162,8 @@ func (r *republishing) idsAgain(ctx context.Context, asked *stream.Republish, ro
 	p := &portion{q: q, through: q.Through, last: true}
 	if asked.Where != "" {
 		var ranges []source.Range
-		if ranges, p.through, err = r.match(ctx, asked.Where, q, rows); err != nil {
-			if ctx.Err() != nil || !permanent(err) {
+		if ranges, p.through, err = r.match(ctx, asked, q, rows); err != nil {
+			if ctx.Err() != nil || !r.refused(ctx, asked, err) {
 				return 0, cmp.Or(ctx.Err(), errLater)
 			}
 			return 0, r.finish(ctx, r.failed(asked, fmt.Errorf("the condition %.200s: %w", asked.Where, err)))
@@ -266,19 +278,22 @@ func (r *republishing) values(keys []string) ([][][]byte, error) {
 	return KeyValues(r.opts.Encoder, r.opts.Stream, entities)
 }
 
-// match returns the ids of at most so many rows that q names and that match a condition, and up to
-// which id it has looked.
-func (r *republishing) match(ctx context.Context, condition string, q source.Query, most int) (ids []source.Range, through uint64, err error) {
+// match returns the ids of at most so many rows that q names and that match the condition, and up
+// to which id it has looked. It tries once: what the condition does is no outage of the table.
+func (r *republishing) match(ctx context.Context, asked *stream.Republish, q source.Query, most int) (ids []source.Range, through uint64, err error) {
 	if r.matcher == nil {
-		r.matcher = r.opts.Matcher(condition)
+		r.matcher = r.opts.Matcher(asked.Where)
 	}
 	p := &r.matched
 	// How many match is not known.
-	q.Limit = r.opts.BatchRows
-	err = r.reader.query(ctx, new(span), func() error { return r.matcher.Read(ctx, q, p) })
+	q.Limit = r.scan
+	running, end := r.whileAsked(ctx, asked.Number)
+	defer end()
+	err = r.reader.once(running, new(span), func() error { return r.matcher.Read(running, q, p) })
 	if err != nil {
 		return nil, 0, err
 	}
+	r.failures = 0
 	defer p.Reset()
 	if through = q.Through; p.More && len(p.Rows) > 0 {
 		through = p.Rows[len(p.Rows)-1].ID
@@ -294,6 +309,46 @@ func (r *republishing) match(ctx context.Context, condition string, q source.Que
 		found = append(found, row.ID)
 	}
 	return source.RangesOf(found), through, nil
+}
+
+// whileAsked returns a context that ends with the request of a number, too.
+func (r *republishing) whileAsked(ctx context.Context, number uint64) (running context.Context, end func()) {
+	running, cancel := context.WithCancel(ctx)
+	var watch sync.WaitGroup
+	watch.Go(func() {
+		for {
+			select {
+			case <-running.Done():
+				return
+			case <-r.asked:
+			}
+			if !r.runs(number) {
+				cancel()
+			}
+		}
+	})
+	return running, func() { cancel(); watch.Wait() }
+}
+
+// runs reports whether the request with a number is running.
+func (r *republishing) runs(number uint64) bool {
+	asked := r.gaps.state.Republish()
+	return asked.Running() && asked.Number == number
+}
+
+// refused reports whether an error of the condition is to end the request: it is none that passes,
+// or the source has failed to answer it several times although it is there, each time about fewer
+// rows.
+func (r *republishing) refused(ctx context.Context, asked *stream.Republish, err error) bool {
+	if permanent(err) {
+		return true
+	}
+	if !r.runs(asked.Number) || errors.Is(err, source.ErrAltered) || r.reader.retrier.unreadable(ctx) != r.reader.retrier.table {
+		return false
+	}
+	r.failures++
+	r.scan = max(1, r.scan/matchPart)
+	return r.failures >= matchFailures
 }
 
 // wanted returns those rows of a page that are to be published again: not one that the tail or the

@@ -1,6 +1,9 @@
 package shard_test
 
 import (
+	"context"
+	"errors"
+	"fmt"
 	"strings"
 	"sync"
 	"testing"
@@ -54,4 +57,82 @@ func TestRepublishAfterAFailover(t *testing.T) {
 			t.Errorf("row %d is published again as %s", m.RowID, m.Value)
 		}
 	}
+}
+
+// TestRepublishKeysWithinTheirBytes: keys whose rows do not fit into a page are read in parts.
+func TestRepublishKeysWithinTheirBytes(t *testing.T) {
+	b := newViewBench(t, false)
+	b.opts.Limits = shard.NewLimits(1<<20, 1, 2).Stream()
+	var keys []string
+	for i := range 30 {
+		keys = append(keys, fmt.Sprint("k", i))
+		b.table.Insert(keys[i], strings.Repeat("x", 4000), "0", now())
+	}
+	b.runTo(t, 30)
+	b.ask(t, &stream.Republish{Keys: keys})
+	b.hook = func(q source.Query) error {
+		if len(q.Keys) > 1 && q.MaxBytes == 0 {
+			t.Errorf("%d keys are read without a bound", len(q.Keys))
+		}
+		return nil
+	}
+	s, stop := b.run(t)
+	if r := asked(t, s, stream.RepublishDone); r.Rows != 30 || r.Cursor != 30 || b.count(topic) != 60 {
+		t.Errorf("%+v, %d messages", r, b.count(topic))
+	}
+	stop()
+	// What a version has saved that took ids for numbers of keys ends.
+	b.ask(t, &stream.Republish{Keys: keys, Cursor: 31})
+	s, _ = b.run(t)
+	asked(t, s, stream.RepublishDone)
+}
+
+// TestRepublishWithAConditionThatIsNotAnswered: the tail goes on, and the request ends once the
+// source has failed to answer several times, or as soon as it is cancelled.
+func TestRepublishWithAConditionThatIsNotAnswered(t *testing.T) {
+	for _, hangs := range []bool{false, true} {
+		t.Run(fmt.Sprintf("it hangs: %t", hangs), func(t *testing.T) {
+			b := newBench(t)
+			write(b.table, "old", 1, 10)
+			b.runTo(t, 10)
+			b.ask(t, &stream.Republish{From: 1, To: 10, Where: "sleep(1) = 0"})
+			hung := make(chan struct{})
+			b.opts.Matcher = func(string) source.Shard { return &unanswered{Shard: b.table, hangs: hangs, hung: hung} }
+			p := b.process(t)
+			b.runProcess(t, p)
+			if !hangs {
+				write(b.table, "new", 1, 10)
+				b.saved(t, 20)
+				if r := asked(t, p.shard, stream.RepublishFailed); !strings.Contains(string(r.Error), "max_statement_time exceeded") {
+					t.Errorf("%+v", r)
+				}
+				return
+			}
+			<-hung
+			cancel := func(_ string, r *stream.Republish) (*stream.Republish, error) { r.Cancel(time.Now()); return r, nil }
+			if err := p.feed.ChangeRepublish(t.Context(), []string{key.Shard}, cancel); err != nil {
+				t.Fatal(err)
+			}
+			p.shard.Republishes()
+			write(b.table, "new", 1, 10)
+			b.saved(t, 20)
+			asked(t, p.shard, stream.RepublishCancelled)
+		})
+	}
+}
+
+// unanswered is a table whose reads fail, or hang until their context ends.
+type unanswered struct {
+	source.Shard
+	hangs bool
+	hung  chan struct{}
+}
+
+func (u *unanswered) Read(ctx context.Context, _ source.Query, _ *source.Page) error {
+	if !u.hangs {
+		return errors.New("Error 1969 (70100): Query execution was interrupted (max_statement_time exceeded)")
+	}
+	close(u.hung)
+	<-ctx.Done()
+	return ctx.Err()
 }

@@ -28,6 +28,7 @@ type process struct {
 	catchup   *stream.CatchUp
 	committer *stream.Committer
 	movers    *stream.Movers
+	feed      *stream.Feed
 	view      *stream.View
 	// pollsPerSecond bounds the polls of idle shards, 0 does not.
 	pollsPerSecond int
@@ -69,7 +70,8 @@ func (b *bench) process(t testing.TB) *process {
 		})
 		feed.View, feed.Movers = p.view, p.movers
 	}
-	opts.Feed, opts.View, opts.Movers, opts.Committer = stream.NewFeed(feed), p.view, p.movers, p.committer
+	p.feed = stream.NewFeed(feed)
+	opts.Feed, opts.View, opts.Movers, opts.Committer = p.feed, p.view, p.movers, p.committer
 	switch {
 	case b.unread:
 	case b.reader != nil:
