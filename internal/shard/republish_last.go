@@ -61,14 +61,15 @@ type lastMessage struct {
 	value    []byte
 }
 
-const (
-	// lastWithin bounds a read of last messages, lastBetween how many others are read with them.
-	lastWithin  = 10 * time.Second
-	lastBetween = 256
-)
+// lastWithin bounds a read of last messages.
+var lastWithin = 10 * time.Second
+
+// lastBetween is how many others are read with them.
+const lastBetween = 256
 
 // lastMessages returns the last messages of entities that are published again, by their event ids;
-// those that the bus has no more are missing. The error is errLater where it does not tell.
+// those that the bus has no more are missing, and one that it does not give in time. The error is
+// errLater where it does not tell: if it was too slow, the next page has fewer.
 func (r *republishing) lastMessages(ctx context.Context, decisions []stream.Decision) (map[[16]byte]lastMessage, error) {
 	last, offsets := make(map[[16]byte]lastMessage), make(map[uint32][]uint64)
 	for i := range decisions {
@@ -77,6 +78,7 @@ func (r *republishing) lastMessages(ctx context.Context, decisions []stream.Deci
 			offsets[known.At.TP] = append(offsets[known.At.TP], known.At.Offset)
 		}
 	}
+	asks := len(last)
 	defer maps.DeleteFunc(last, func(_ [16]byte, said lastMessage) bool { return said.time.IsZero() })
 	reading, end := context.WithTimeout(ctx, lastWithin)
 	defer end()
@@ -91,12 +93,22 @@ func (r *republishing) lastMessages(ctx context.Context, decisions []stream.Deci
 			if ctx.Err() != nil {
 				return nil, context.Cause(ctx)
 			}
-			if err != nil {
-				r.opts.Logger.Debug("last messages cannot be read now", "tp", tp, "error", err)
+			if err == nil {
+				continue
+			}
+			r.opts.Logger.Debug("last messages cannot be read now", "tp", tp, "error", err)
+			switch {
+			case reading.Err() == nil:
+				return nil, errLater
+			case asks > 1:
+				r.most = asks / 2
 				return nil, errLater
 			}
+			// The row says what its entity is.
+			return last, nil
 		}
 	}
+	r.most = min(againRows, r.most+r.most/8+1)
 	return last, nil
 }
 

@@ -16,8 +16,8 @@ import (
 	"example.org/bridge/source"
 )
 
-// ask has a request to publish again be in the store. No process runs.
-func (b *bench) ask(t testing.TB, r *stream.Republish) {
+// request has the store have a request to publish again. No process runs.
+func (b *bench) request(t testing.TB, r *stream.Republish) {
 	t.Helper()
 	r.Asked, r.State = time.Now(), stream.Republishing
 	r.Behind(nil)
@@ -40,7 +40,7 @@ func TestRepublishAfterAFailover(t *testing.T) {
 	b := newBench(t)
 	_, _, stop := newPublishedBench(t, b)
 	stop()
-	b.ask(t, &stream.Republish{From: 120, To: 137})
+	b.request(t, &stream.Republish{From: 120, To: 137})
 	failOver := sync.OnceFunc(func() { b.fails(127, "second"); write(b.table, "new", 1, 40) })
 	b.hook = func(q source.Query) error {
 		if q.Through == 137 {
@@ -69,7 +69,7 @@ func TestRepublishKeysWithinTheirBytes(t *testing.T) {
 		b.table.Insert(keys[i], strings.Repeat("x", 4000), "0", now())
 	}
 	b.runTo(t, 30)
-	b.ask(t, &stream.Republish{Keys: keys})
+	b.request(t, &stream.Republish{Keys: keys})
 	b.hook = func(q source.Query) error {
 		if len(q.Keys) > 1 && q.MaxBytes == 0 {
 			t.Errorf("%d keys are read without a bound", len(q.Keys))
@@ -82,7 +82,7 @@ func TestRepublishKeysWithinTheirBytes(t *testing.T) {
 	}
 	stop()
 	// What a version has saved that took ids for numbers of keys ends.
-	b.ask(t, &stream.Republish{Keys: keys, Cursor: 31})
+	b.request(t, &stream.Republish{Keys: keys, Cursor: 31})
 	s, _ = b.run(t)
 	asked(t, s, stream.RepublishDone)
 }
@@ -95,7 +95,7 @@ func TestRepublishWithAConditionThatIsNotAnswered(t *testing.T) {
 			b := newBench(t)
 			write(b.table, "old", 1, 10)
 			b.runTo(t, 10)
-			b.ask(t, &stream.Republish{From: 1, To: 10, Where: "sleep(1) = 0"})
+			b.request(t, &stream.Republish{From: 1, To: 10, Where: "sleep(1) = 0"})
 			hung := make(chan struct{})
 			b.opts.Matcher = func(string) source.Shard { return &unanswered{Shard: b.table, hangs: hangs, hung: hung} }
 			p := b.process(t)
@@ -135,4 +135,38 @@ func (u *unanswered) Read(ctx context.Context, _ source.Query, _ *source.Page) e
 	close(u.hung)
 	<-ctx.Done()
 	return ctx.Err()
+}
+
+// TestRepublishFromASlowBus: a bus that gives few messages in time gives those of fewer entities at
+// once; a message that it never gives is replaced by what the row says.
+func TestRepublishFromASlowBus(t *testing.T) {
+	t.Cleanup(shard.SetLastWithin(20 * time.Millisecond))
+	b := newViewBench(t, false)
+	for i := range 6 {
+		b.table.Insert(fmt.Sprint("k", i), "old", "0", now())
+	}
+	b.runTo(t, 6)
+	b.request(t, &stream.Republish{From: 1, To: 6})
+	b.reader = &slowReader{Reader: b.bus, most: 4, never: 1}
+	s, _ := b.run(t)
+	r := asked(t, s, stream.RepublishDone)
+	if r.Rows != 5 || r.Changed != 1 || b.count(topic) != 12 {
+		t.Errorf("%+v, %d messages", r, b.count(topic))
+	}
+}
+
+// slowReader gives no answer in time where more than so many messages are asked for at once, or
+// one at an offset.
+type slowReader struct {
+	sink.Reader
+	most, never uint64
+}
+
+func (s *slowReader) Read(ctx context.Context, span sink.Span, each func(*sink.Stored) error) (uint64, error) {
+	_, bounded := ctx.Deadline()
+	if bounded && (span.To-span.From > s.most || span.From <= s.never && s.never < span.To) {
+		<-ctx.Done()
+		return span.From, ctx.Err()
+	}
+	return s.Reader.Read(ctx, span, each)
 }
