@@ -3,11 +3,18 @@ package shard
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
+	"time"
 
 	"example.org/bridge/internal/stream"
 	"example.org/bridge/source"
 )
+
+// matchWithin bounds the time that a condition takes of the tail.
+const matchWithin = 5 * time.Second
+
+var errSlowCondition = fmt.Errorf("the condition took more than %s", matchWithin)
 
 // match returns the ids of at most so many rows that q names and that match the condition, and up
 // to which id it has looked. It tries once: what the condition does is no outage of the table.
@@ -42,9 +49,10 @@ func (r *republishing) match(ctx context.Context, asked *stream.Republish, q sou
 	return source.RangesOf(found), through, nil
 }
 
-// whileAsked returns a context that ends with the request of a number, too.
+// whileAsked returns a context that ends with the request of a number, too, and with the time that
+// a condition has.
 func (r *republishing) whileAsked(ctx context.Context, number uint64) (running context.Context, end func()) {
-	running, cancel := context.WithCancel(ctx)
+	running, cancel := context.WithTimeoutCause(ctx, matchWithin, errSlowCondition)
 	var watch sync.WaitGroup
 	watch.Go(func() {
 		for {
