@@ -129,7 +129,7 @@ func (o *owner) poll(ctx context.Context) (more bool, err error) {
 	if err := o.nominations.rows(ctx, source.RangesOf(again), sink.FromReconcile, nil); err != nil {
 		return false, err
 	}
-	o.tailLog.note(o.tail.position, o.gaps.position(), more)
+	o.tailLog.note(o.tail.position, more)
 	err = o.follow(ctx)
 	if err == nil {
 		o.status.looked(began)

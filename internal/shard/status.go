@@ -322,14 +322,14 @@ func (t *tracker) saved(position uint64, rows int) {
 	})
 }
 
-// rows returns how many rows were published.
-func (t *tracker) rows() (n uint64) {
-	t.update(func(*Status) {
-		if t.traffic.recent != nil {
-			n = t.traffic.recent.rows
+// published returns how many rows were published, and the position that was saved with them.
+func (t *tracker) published() (rows, position uint64) {
+	t.update(func(s *Status) {
+		if position = s.Position; t.traffic.recent != nil {
+			rows = t.traffic.recent.rows
 		}
 	})
-	return n
+	return rows, position
 }
 
 // late counts rows that appeared inside a gap.

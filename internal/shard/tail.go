@@ -323,7 +323,8 @@ func (p *tailLog) begin(position uint64, resumes bool) {
 	if !p.begun.IsZero() {
 		return
 	}
-	p.begun, p.rows = time.Now(), p.status.rows()
+	p.begun = time.Now()
+	p.rows, _ = p.status.published()
 	if !resumes {
 		p.opts.Logger.Info("stream begins", "position", position)
 		return
@@ -331,11 +332,11 @@ func (p *tailLog) begin(position uint64, resumes bool) {
 	p.opts.Logger.Info("stream resumes", "position", position)
 }
 
-// note notes a position and how far the store has it, and whether the tail is behind. Ids, unlike
-// rows, need no count of the table.
-func (p *tailLog) note(position, saved uint64, behind bool) {
+// note notes a position, and whether the tail is behind. Ids, unlike rows, need no count of the
+// table.
+func (p *tailLog) note(position uint64, behind bool) {
 	if !behind {
-		p.end(position, saved)
+		p.end(position)
 		return
 	}
 	now := time.Now()
@@ -355,7 +356,7 @@ func (p *tailLog) note(position, saved uint64, behind bool) {
 }
 
 // end notes that the tail is not behind: rows that are too young stay behind.
-func (p *tailLog) end(position, saved uint64) {
+func (p *tailLog) end(position uint64) {
 	highest := p.status.highest()
 	if p.server.tailless() {
 		highest = position
@@ -369,9 +370,9 @@ func (p *tailLog) end(position, saved uint64) {
 	if !p.reached && position >= min(p.last, highest) {
 		p.reached, p.last = true, position
 	}
-	if p.reached && !p.done && saved >= p.last {
+	if rows, saved := p.status.published(); p.reached && !p.done && saved >= p.last {
 		p.done = true
-		p.opts.Logger.Info("caught up", "published", p.status.rows()-p.rows, "position", saved, "after", time.Since(p.begun).Round(10*time.Millisecond))
+		p.opts.Logger.Info("caught up", "published", rows-p.rows, "position", saved, "after", time.Since(p.begun).Round(10*time.Millisecond))
 	}
 	p.since, p.logged, p.id = time.Time{}, time.Time{}, 0
 }
