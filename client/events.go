@@ -231,15 +231,15 @@ type Event struct {
 }
 
 // Format is EVENT_FORMAT of the stream.
-type Format uint8
+type Format = bus.Format
 
 // The formats: the document {meta, data, links}, a CloudEvent whose data is that document, the
 // columns alone, and the column PAYLOAD as it is.
 const (
-	FormatEiffel Format = iota
-	FormatCloudEvents
-	FormatRow
-	FormatPayload
+	FormatEiffel      = bus.FormatEiffel
+	FormatCloudEvents = bus.FormatCloudEvents
+	FormatRow         = bus.FormatRow
+	FormatPayload     = bus.FormatPayload
 )
 
 // document has the members of an Eiffel document that are read.

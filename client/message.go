@@ -102,7 +102,7 @@ func (p *parser) parse(stored *bus.Stored) (found, error) {
 		return foreign, nil
 	}
 	if f.Type == nil {
-		f.Type, f.Version = kindIn(stored.Value, formatOf(&f))
+		f.Type, f.Version = kindIn(stored.Value, bus.FormatOf(&f))
 	}
 	p.m.kind = p.kindOf(&f)
 	var err error
@@ -143,7 +143,7 @@ func (p *parser) kindOf(f *bus.Fields) *kind {
 	for _, part := range [...][]byte{f.Type, f.Version, f.Shard} {
 		b = append(append(b, part...), 0)
 	}
-	format := formatOf(f)
+	format := bus.FormatOf(f)
 	b = append(b, byte(format))
 	p.scratch = b
 	k := p.kinds[string(b)]
@@ -153,19 +153,6 @@ func (p *parser) kindOf(f *bus.Fields) *kind {
 		p.kinds[string(b)] = k
 	}
 	return k
-}
-
-// formatOf returns what the value is: a row has its time in a header.
-func formatOf(f *bus.Fields) Format {
-	switch {
-	case string(f.Format) == bus.PayloadFormat:
-		return FormatPayload
-	case string(f.ContentType) == bus.ContentTypeCloud:
-		return FormatCloudEvents
-	case f.Time != nil:
-		return FormatRow
-	}
-	return FormatEiffel
 }
 
 // Bus is where a stream is published: a client/kafka.Bus or a client/jetstream.Bus. It holds no

@@ -228,20 +228,6 @@ func TimeAndPreviousOf(m *Stored) (at int64, previous string) {
 		at, _ = f.ParseTime()
 		return at, string(m.Header(HeaderPrevious))
 	}
-	event := Message{Value: m.Value, Format: FormatOf(&f)}
+	event := Message{Value: m.Value, Format: bus.FormatOf(&f)}
 	return event.timeAndPrevious()
-}
-
-// FormatOf returns how the value of a message with these headers is written: a row has its time in
-// a header.
-func FormatOf(f *Fields) Format {
-	switch {
-	case string(f.Format) == bus.PayloadFormat:
-		return FormatPayload
-	case string(f.ContentType) == bus.ContentTypeCloud:
-		return FormatCloudEvents
-	case f.Time != nil:
-		return FormatRow
-	}
-	return FormatEiffel
 }

@@ -75,6 +75,20 @@ const (
 	FormatPayload
 )
 
+// FormatOf returns how the value of a message with these headers is written: a row has its time in
+// a header.
+func FormatOf(f *Fields) Format {
+	switch {
+	case string(f.Format) == PayloadFormat:
+		return FormatPayload
+	case string(f.ContentType) == ContentTypeCloud:
+		return FormatCloudEvents
+	case f.Time != nil:
+		return FormatRow
+	}
+	return FormatEiffel
+}
+
 // The values of HeaderContentType.
 const (
 	ContentType      = "application/json"

@@ -21,10 +21,3 @@ func (s *Shard) Idle() bool {
 	defer p.mu.Unlock()
 	return s.scheduled.kept
 }
-
-// SetLastWithin sets how long last messages that are published again are read at most.
-func SetLastWithin(d time.Duration) (reset func()) {
-	before := lastWithin
-	lastWithin = d
-	return func() { lastWithin = before }
-}

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"example.org/bridge/client/bus"
 	"example.org/bridge/event"
 	"example.org/bridge/internal/stream"
 	"example.org/bridge/sink"
@@ -61,9 +62,6 @@ type lastMessage struct {
 	value    []byte
 }
 
-// lastWithin bounds a read of last messages.
-var lastWithin = 10 * time.Second
-
 // lastBetween is how many others are read with them.
 const lastBetween = 256
 
@@ -80,7 +78,7 @@ func (r *republishing) lastMessages(ctx context.Context, decisions []stream.Deci
 	}
 	asks := len(last)
 	defer maps.DeleteFunc(last, func(_ [16]byte, said lastMessage) bool { return said.time.IsZero() })
-	reading, end := context.WithTimeout(ctx, lastWithin)
+	reading, end := context.WithTimeout(ctx, r.opts.LastWithin)
 	defer end()
 	for number, list := range offsets {
 		tp := r.opts.Feed.NameOfTP(number)
@@ -124,7 +122,7 @@ func (r *republishing) readLast(ctx context.Context, tp string, at source.Range,
 			if err != nil || !is || string(f.Type) == sink.DeadLetterType || string(f.Shard) != r.opts.Name {
 				return nil
 			}
-			said := lastMessage{format: sink.FormatOf(&f)}
+			said := lastMessage{format: bus.FormatOf(&f)}
 			at, previous := sink.TimeAndPreviousOf(m)
 			if said.row, err = f.ParseRowID(); err != nil || at == 0 {
 				return nil

@@ -140,8 +140,8 @@ func (u *unanswered) Read(ctx context.Context, _ source.Query, _ *source.Page) e
 // TestRepublishFromASlowBus: a bus that gives few messages in time gives those of fewer entities at
 // once; a message that it never gives is replaced by what the row says.
 func TestRepublishFromASlowBus(t *testing.T) {
-	t.Cleanup(shard.SetLastWithin(20 * time.Millisecond))
 	b := newViewBench(t, false)
+	b.opts.LastWithin = 20 * time.Millisecond
 	for i := range 6 {
 		b.table.Insert(fmt.Sprint("k", i), "old", "0", now())
 	}

@@ -65,6 +65,7 @@ func New(opts Options) *Shard {
 	opts.HeartbeatEvery = cmp.Or(opts.HeartbeatEvery, 5*time.Second)
 	opts.PublishedRows = cmp.Or(opts.PublishedRows, published.DefaultRows)
 	opts.LostEvery = cmp.Or(opts.LostEvery, 5*time.Second)
+	opts.LastWithin = cmp.Or(opts.LastWithin, 10*time.Second)
 	opts.LookBack = cmp.Or(opts.LookBack, 10*time.Second)
 	opts.SourceName = cmp.Or(opts.SourceName, SourceDependency)
 	opts.Reach = max(opts.LookBack, cmp.Or(opts.Reach, 10*time.Minute))

@@ -142,7 +142,9 @@ func (s *ShardState) saved() {
 	defer s.mu.Unlock()
 	s.progress.Saved()
 	s.schemaRead = false
-	s.shown.Store(s.again.Clone())
+	if s.shown.Load().Running() {
+		s.shown.Store(s.again.Clone())
+	}
 	if s.running && s.progress.State().ReconcileDue && !s.isDue() {
 		// By a message that was read.
 		s.demands.Add(1)
