@@ -33,8 +33,9 @@ func (h health) Pause(ctx context.Context, request httpapi.PauseRequest) (httpap
 	if err != nil {
 		return httpapi.Paused{}, err
 	}
-	if request.Table != "" && !slices.Contains(stream.Tables, request.Table) {
-		return httpapi.Paused{}, fmt.Errorf("%w with a table %.100q: stream %s has %s", httpapi.ErrNoStream, request.Table, stream.Name, strings.Join(stream.Tables, ", "))
+	concerned, err := h.shardsOf(stream, request.Table)
+	if err != nil {
+		return httpapi.Paused{}, err
 	}
 	release, err := backoff.Acquire(ctx, h.pauses)
 	if err != nil {
@@ -46,13 +47,9 @@ func (h health) Pause(ctx context.Context, request httpapi.PauseRequest) (httpap
 		return httpapi.Paused{}, fmt.Errorf("stream %s %w: %w", stream.Name, httpapi.ErrCannotPause, err)
 	}
 	answer := httpapi.Paused{Stream: stream.Name, PausedAt: null.At(pauses[""])}
-	var concerned []*shard.Shard
-	for _, sh := range h.shards {
-		if key := keyOf(sh); key.Stream == stream.Name && (request.Table == "" || request.Table == key.Shard) {
-			concerned = append(concerned, sh)
-			if since := pauses[key.Shard]; since.After(answer.PausedAt.Time) {
-				answer.PausedAt = null.At(since)
-			}
+	for _, sh := range concerned {
+		if since := pauses[keyOf(sh).Shard]; since.After(answer.PausedAt.Time) {
+			answer.PausedAt = null.At(since)
 		}
 	}
 	answer.Shards = len(concerned)
@@ -65,6 +62,23 @@ func (h health) Pause(ctx context.Context, request httpapi.PauseRequest) (httpap
 		answer.Publishing = awaitRest(ctx, concerned)
 	}
 	return answer, nil
+}
+
+// shardsOf returns the shards of a stream, or of one table of it.
+func (h health) shardsOf(stream *config.Stream, table string) (shards []*shard.Shard, err error) {
+	if table != "" && !slices.Contains(stream.Tables, table) {
+		return nil, noTable(stream, table)
+	}
+	for _, sh := range h.shards {
+		if key := keyOf(sh); key.Stream == stream.Name && (table == "" || table == key.Shard) {
+			shards = append(shards, sh)
+		}
+	}
+	return shards, nil
+}
+
+func noTable(stream *config.Stream, table string) error {
+	return fmt.Errorf("%w with a table %.100q: stream %s has %s", httpapi.ErrNoStream, table, stream.Name, strings.Join(stream.Tables, ", "))
 }
 
 // savePause makes a pause durable in the store, or its end, and has the shards of the stream do as

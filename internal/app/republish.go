@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strings"
 	"time"
 
 	"example.org/bridge/checkpoint/store"
@@ -25,14 +24,12 @@ func (h health) Republish(ctx context.Context, request httpapi.RepublishRequest)
 	if err != nil {
 		return httpapi.Republished{}, err
 	}
-	var shards []*shard.Shard
-	for _, sh := range h.shards {
-		if key := keyOf(sh); key.Stream == of.Name && (request.Table == "" || request.Table == key.Shard) {
-			shards = append(shards, sh)
-		}
+	shards, err := h.shardsOf(of, request.Table)
+	if err == nil && len(shards) == 0 {
+		err = noTable(of, request.Table)
 	}
-	if len(shards) == 0 {
-		return httpapi.Republished{}, fmt.Errorf("%w with a table %.100q: stream %s has %s", httpapi.ErrNoStream, request.Table, of.Name, strings.Join(of.Tables, ", "))
+	if err != nil {
+		return httpapi.Republished{}, err
 	}
 	release, err := backoff.Acquire(ctx, h.pauses)
 	if err != nil {
@@ -138,9 +135,9 @@ func (h health) newRepublish(ctx context.Context, request *httpapi.RepublishRequ
 }
 
 // streamOf returns a stream of the configuration.
-func (h health) streamOf(name string) *appStream {
-	i := slices.IndexFunc(h.streams, func(s *appStream) bool { return s.Name == name })
-	return h.streams[i]
+func (a *App) streamOf(name string) *appStream {
+	i := slices.IndexFunc(a.streams, func(s *appStream) bool { return s.Name == name })
+	return a.streams[i]
 }
 
 // matcher returns what makes readers of the ids of a table by a condition.

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"net/url"
 
@@ -67,13 +66,7 @@ func republishRequestOf(w http.ResponseWriter, r *http.Request) (request Republi
 	if len(r.URL.RawQuery) > 0 {
 		return request, errors.New("there are no parameters: what to publish again stands in the body")
 	}
-	body := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxRepublishBytes))
-	body.DisallowUnknownFields()
-	err = body.Decode(&request)
-	if _, more := body.Token(); err == nil && !errors.Is(more, io.EOF) {
-		err = errors.Join(more, errors.New("something follows the object"))
-	}
-	if err != nil {
+	if err := readBody(w, r, maxRepublishBytes, &request); err != nil {
 		return request, fmt.Errorf("read the body, a JSON object with from and to, keys, or where: %w", err)
 	}
 	request.Stream = r.PathValue("name")

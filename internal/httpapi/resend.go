@@ -76,13 +76,7 @@ func resendRequestOf(w http.ResponseWriter, r *http.Request) (request ResendRequ
 	if len(r.URL.RawQuery) > 0 {
 		return request, errors.New("there are no parameters: shard, dryRun and letters stand in the body")
 	}
-	body := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxResendBytes))
-	body.DisallowUnknownFields()
-	err = body.Decode(&request)
-	if _, more := body.Token(); err == nil && !errors.Is(more, io.EOF) {
-		err = errors.Join(more, errors.New("something follows the object"))
-	}
-	if err != nil {
+	if err := readBody(w, r, maxResendBytes, &request); err != nil {
 		return request, fmt.Errorf("read the body, a JSON object with shard, dryRun and letters: %w", err)
 	}
 	if n := len(request.DeadLetters); request.Shard == "" || n == 0 || n > MaxDeadLetters {
@@ -95,6 +89,18 @@ func resendRequestOf(w http.ResponseWriter, r *http.Request) (request ResendRequ
 	}
 	request.Stream = r.PathValue("name")
 	return request, nil
+}
+
+// readBody reads the JSON object of a request of at most so many bytes, and refuses one that has
+// members that request has not, or that something follows.
+func readBody(w http.ResponseWriter, r *http.Request, most int64, request any) error {
+	body := json.NewDecoder(http.MaxBytesReader(w, r.Body, most))
+	body.DisallowUnknownFields()
+	err := body.Decode(request)
+	if _, more := body.Token(); err == nil && !errors.Is(more, io.EOF) {
+		err = errors.Join(more, errors.New("something follows the object"))
+	}
+	return err
 }
 
 const (
