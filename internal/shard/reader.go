@@ -64,7 +64,7 @@ func (r *reader) rows(ctx context.Context, q source.Query) (*page, error) {
 	if named {
 		asks = queryRows
 	}
-	err := r.query(ctx, &p.span, func() error {
+	read := func() error {
 		defer r.opts.Metrics.queried(r.opts.Stream, asks, time.Now())
 		err := r.opts.Source.Read(ctx, q, &p.Page)
 		if err != nil && !named {
@@ -72,7 +72,8 @@ func (r *reader) rows(ctx context.Context, q source.Query) (*page, error) {
 			r.failed = true
 		}
 		return err
-	})
+	}
+	err := r.retrier.retry(ctx, owning, reading, func() error { return r.query(ctx, &p.span, read) })
 	if err != nil {
 		p.free()
 		return nil, err
@@ -130,14 +131,8 @@ func (r *reader) ready(ctx context.Context) error {
 	return nil
 }
 
-// query runs one query until it succeeds, fails for good or ctx ends, and notes in at when the last
-// attempt began and ended.
+// query runs one query once, and notes in at when it began and ended.
 func (r *reader) query(ctx context.Context, at *span, run func() error) error {
-	return r.retrier.retry(ctx, owning, reading, func() error { return r.once(ctx, at, run) })
-}
-
-// once runs one query, and notes in at when it began and ended.
-func (r *reader) once(ctx context.Context, at *span, run func() error) error {
 	reads := r.opts.Limits.reads.Load()
 	r.status.connecting(time.Now())
 	if err := r.retrier.wait(owning, forEver, func() error { return reads.Acquire(ctx, 1) }); err != nil {
@@ -190,18 +185,20 @@ type idList struct {
 
 // ids fills list with which ids in ranges exist.
 func (r *reader) ids(ctx context.Context, ranges []source.Range, uncommitted bool, list *idList) error {
-	return r.query(ctx, &list.span, func() error {
+	read := func() error {
 		defer r.opts.Metrics.queried(r.opts.Stream, queryIDs, time.Now())
 		return r.opts.Source.ReadIDs(ctx, ranges, uncommitted, evidenceIDs, &list.IDs)
-	})
+	}
+	return r.retrier.retry(ctx, owning, reading, func() error { return r.query(ctx, &list.span, read) })
 }
 
 // changes fills list with the MODIFIED of rows.
 func (r *reader) changes(ctx context.Context, q source.ChangeQuery, list *source.Changes) error {
-	return r.query(ctx, new(span), func() error {
+	read := func() error {
 		defer r.opts.Metrics.queried(r.opts.Stream, queryChanges, time.Now())
 		return r.opts.Source.ReadChanges(ctx, q, list)
-	})
+	}
+	return r.retrier.retry(ctx, owning, reading, func() error { return r.query(ctx, new(span), read) })
 }
 
 // age returns the moment at which p was read.

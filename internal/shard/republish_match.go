@@ -27,7 +27,7 @@ func (r *republishing) match(ctx context.Context, asked *stream.Republish, q sou
 	q.Limit = r.scan
 	running, end := r.whileAsked(ctx, asked.Number)
 	defer end()
-	err = r.reader.once(running, new(span), func() error { return r.matcher.Read(running, q, p) })
+	err = r.reader.query(running, new(span), func() error { return r.matcher.Read(running, q, p) })
 	if err != nil {
 		return nil, 0, err
 	}

@@ -97,8 +97,8 @@ func (r *records) add(m *sink.Message) bool {
 	b = append(b, 0) // attributes of a record: none are defined
 	b = binary.AppendVarint(b, stamp-first)
 	b = binary.AppendVarint(b, int64(r.count))
-	b = appendBytes(b, m.Key)
-	b = appendBytes(b, m.Value)
+	b = append(appendLen(b, m.Key), m.Key...)
+	b = append(appendLen(b, m.Value), m.Value...)
 	r.raw = append(binary.AppendVarint(b, n), h...)
 	r.max = max(r.max, stamp)
 	r.maxRecord = max(r.maxRecord, whole)
@@ -154,12 +154,12 @@ func stamp(sealed []byte, id identity) {
 	binary.BigEndian.PutUint32(sealed[crcAt:], crc32.Checksum(sealed[attributesAt:], castagnoli))
 }
 
-// appendBytes writes nil as null.
-func appendBytes(b, v []byte) []byte {
+// appendLen writes the length of v, and nil as null.
+func appendLen(b, v []byte) []byte {
 	if v == nil {
 		return binary.AppendVarint(b, -1)
 	}
-	return append(binary.AppendVarint(b, int64(len(v))), v...)
+	return binary.AppendVarint(b, int64(len(v)))
 }
 
 func bytesLen(v []byte) int {
