@@ -1,11 +1,14 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -14,9 +17,12 @@ import (
 	"example.org/bridge/internal/config"
 	"example.org/bridge/internal/deadletter"
 	"example.org/bridge/internal/driver"
+	"example.org/bridge/internal/httpapi"
 	"example.org/bridge/internal/null"
 	"example.org/bridge/internal/option"
+	"example.org/bridge/internal/shard"
 	"example.org/bridge/internal/terminal"
+	"example.org/bridge/reconcile"
 	"example.org/bridge/sink"
 )
 
@@ -156,4 +162,181 @@ func deadLettersText(found deadletter.Found) string {
 		text += "besides them: " + terminal.Count(found.Others, "message") + " that bridge has not put aside\n"
 	}
 	return text
+}
+
+func deadLetterResend(p *process) *cobra.Command {
+	c := newCommand("resend", "publish what is true of those rows now", deadLetterDetails+`
+It reads each row again and has the owner of its table publish what is true of
+it now: the bridge that runs at BRIDGE_HTTP_ADDR (127.0.0.1:8080); one that
+waits as a standby asks the one that works. If nobody listens there, this
+command opens source, sink and checkpoint itself and catches up as bridge run
+does. Give the bus a higher limit first. Without a flag it is about all dead
+letters.
+
+A row of a release stream is published as the same event, with the same id and
+bytes, unless it was changed since: then as the fact that it is now. A row that
+is gone makes no event. In a capability stream an unchanged row is published as
+the same event; else its state is published as a new event that follows the
+refused one, or a delete if the row is gone. If a newer event of the entity
+followed, nothing is published. A second run publishes the same event again, or
+nothing.
+
+Exit status: 0 when nothing is left to do for any dead letter, 1 when something
+is, 2 wrong usage or configuration.
+`)
+	job := &deadLetterJob{}
+	job.flags(c)
+	c.Flags().StringVar(&job.shard, "shard", "", "only those of this table, such as `orders_07`")
+	c.Flags().Func("row", "only those of this row, such as `17`", func(text string) error {
+		row, err := strconv.ParseUint(text, 10, 64)
+		if err != nil {
+			return fmt.Errorf("invalid row ID %q: use a whole number", text)
+		}
+		job.row = &row
+		return nil
+	})
+	c.Flags().BoolVar(&job.dryRun, "dry-run", false, "print what would be published")
+	c.Flags().BoolVar(&job.json, "json", false, "print what became of each dead letter as JSON")
+	c.RunE = func(c *cobra.Command, _ []string) error {
+		ctx := c.Context()
+		bridge, err := p.newClient()
+		if err != nil {
+			return err
+		}
+		cfg, found, err := p.readDeadLetters(ctx, job, "bridge deadletter resend")
+		if err != nil {
+			return err
+		}
+		var sent []app.Resent
+		if len(found.Messages) > 0 {
+			if sent, err = p.sendDeadLetters(ctx, cfg, bridge, found.Messages, job); err != nil {
+				return interrupted(ctx, err, "what was published stays so, type the command again for the others")
+			}
+		}
+		return p.printSent(sent, job)
+	}
+	return c
+}
+
+// sendDeadLetters has a running bridge send dead letters again, or does so itself if none
+// listens there.
+func (p *process) sendDeadLetters(ctx context.Context, cfg *config.Config, bridge *httpapi.Client, found []deadletter.Message, job *deadLetterJob) (sent []app.Resent, err error) {
+	status, err := bridge.Working(ctx)
+	alone := errors.Is(err, syscall.ECONNREFUSED)
+	if err != nil && !alone {
+		return nil, err
+	}
+	still := make(stillTables)
+	sendTo := func(ctx context.Context, bridge asked) (err error) {
+		sent, err = app.ResendEach(ctx, found, job.dryRun, func(ctx context.Context, request httpapi.ResendRequest) ([]shard.ResendOutcome, error) {
+			if shardOf(&status, request.Stream, request.Shard) == nil {
+				return nil, httpapi.ErrNoStream
+			}
+			if why := still[tableName{request.Stream, request.Shard}]; why != "" {
+				return nil, errors.New(why)
+			}
+			return bridge.Resend(ctx, request)
+		})
+		return err
+	}
+	// Only the streams that have dead letters are opened.
+	some := app.Keep(cfg, func(s *config.Stream) bool {
+		return slices.ContainsFunc(found, func(l deadletter.Message) bool { return l.Stream == s.Name && slices.Contains(s.Tables, l.Shard) })
+	})
+	if !alone || len(some.Streams) == 0 {
+		err := sendTo(ctx, bridge)
+		return sent, err
+	}
+	line := p.newLine(!job.json)
+	defer line.Stop()
+	_, err = app.RunInside(ctx, app.InsideOptions{Config: some, Logger: p.waitLog(cfg), DryRun: job.dryRun, Kept: true}, func(ctx context.Context, bridge app.Inside) (err error) {
+		if status, err = awaitTails(ctx, bridge, reconcile.Mode{}, still, line); err == nil {
+			err = sendTo(ctx, bridge)
+		}
+		return err
+	})
+	return sent, err
+}
+
+// printSent prints what became of dead letters. The error says that something is left to do.
+func (p *process) printSent(sent []app.Resent, job *deadLetterJob) error {
+	left := 0
+	for i := range sent {
+		if !sent[i].State.Done() {
+			left++
+		}
+	}
+	err := p.show(job.json, sentView(sent, job.dryRun, left == 0), sentText(sent, job.dryRun))
+	if left > 0 {
+		err = errors.Join(err, fmt.Errorf("something is left to do for %s", terminal.Count(left, "dead letter")))
+	}
+	return err
+}
+
+// sendStates are what becomes of dead letters, in the order of the sums, and sendWords in words.
+var (
+	sendStates = []shard.ResendState{shard.ResendPublished, shard.ResendDone, shard.ResendRefused, shard.ResendLeft}
+	sendWords  = map[shard.ResendState]string{shard.ResendDone: "nothing to do", shard.ResendRefused: "refused again"}
+)
+
+// sentText is a table of the dead letters, then how many there are of each state.
+func sentText(sent []app.Resent, dryRun bool) string {
+	if len(sent) == 0 {
+		return "there are no dead letters\n"
+	}
+	rows, counts := [][]any{{"STREAM", "SHARD", "ROW", "KEY", "REFUSED", "NOW"}}, make(map[shard.ResendState]int)
+	for i := range sent {
+		l := &sent[i]
+		counts[l.State]++
+		rows = append(rows, []any{l.Stream, l.Shard, l.RowID, keyCell(l.Key), l.Message.EventType, sentWords(l)})
+	}
+	var sums []string
+	for _, state := range sendStates {
+		if n := counts[state]; n > 0 {
+			sums = append(sums, fmt.Sprintf("%d %s", n, state))
+		}
+	}
+	text := terminal.Table(3, rows) + terminal.Count(len(sent), "dead letter") + ": " + strings.Join(sums, ", ") + "\n"
+	if dryRun {
+		text += "dry run: nothing was published\n"
+	}
+	return text
+}
+
+// sentWords say what became of a dead letter in one line.
+func sentWords(l *app.Resent) (text string) {
+	text = cmp.Or(sendWords[l.State], string(l.State))
+	if l.State == shard.ResendPublished {
+		text += strings.TrimRight(": "+l.Type+" "+l.Event, ": ")
+	}
+	if l.Why != "" {
+		text += ": " + terminal.OneLine(l.Why)
+	}
+	return text
+}
+
+// sentList is what --json prints of the dead letters.
+type sentList struct {
+	Good        bool                 `json:"good"`
+	DryRun      bool                 `json:"dryRun"`
+	DeadLetters []sentDeadLetterView `json:"letters"`
+}
+
+// sentDeadLetterView is a dead letter and what became of it as --json shows them.
+type sentDeadLetterView struct {
+	deadLetterView
+	State shard.ResendState `json:"fate"`
+	// SentEvent and SentType are those of the event that was published, null where none was.
+	SentEvent null.Text `json:"sentEvent"`
+	SentType  null.Text `json:"sentType"`
+	Why       null.Text `json:"why"`
+}
+
+func sentView(sent []app.Resent, dryRun, good bool) sentList {
+	list := sentList{Good: good, DryRun: dryRun, DeadLetters: make([]sentDeadLetterView, 0, len(sent))}
+	for i := range sent {
+		l := &sent[i]
+		list.DeadLetters = append(list.DeadLetters, sentDeadLetterView{deadLetterViewOf(&l.Message), l.State, null.Text(l.Event), null.Text(l.Type), null.Text(l.Why)})
+	}
+	return list
 }

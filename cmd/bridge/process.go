@@ -3,19 +3,26 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"os"
+	"os/signal"
 	"slices"
 	"strings"
+	"sync"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"example.org/bridge/checkpoint/store"
 	"example.org/bridge/internal/app"
 	"example.org/bridge/internal/check"
 	"example.org/bridge/internal/config"
 	"example.org/bridge/internal/httpapi"
+	"example.org/bridge/internal/logburst"
 	"example.org/bridge/internal/logevent"
 	"example.org/bridge/internal/terminal"
 )
@@ -236,4 +243,101 @@ func (p *process) newLogger(level slog.Leveler, format string) *slog.Logger {
 		handler = slog.NewJSONHandler(p.stderr, options)
 	}
 	return slog.New(logevent.NewHandler(handler))
+}
+
+func runCommand(p *process) *cobra.Command {
+	c := newCommand("run", "tail the streams and publish them (default)", `
+SIGTERM or SIGINT stops it within BRIDGE_SHUTDOWN_TIMEOUT, with status 0. A
+second signal stops it at once, with status 1; nothing is lost. SIGHUP reloads
+the configuration, as bridge reload does.
+
+The configuration comes from the environment; docs/configuration.md describes
+it. All variables follow.
+`)
+	c.RunE = func(c *cobra.Command, _ []string) error {
+		cfg, err := p.load()
+		if err != nil {
+			return err
+		}
+		level := new(slog.LevelVar)
+		level.Set(cfg.LogLevel)
+		bursts := logburst.New(p.newLogger(level, cfg.LogFormat).Handler(), logburst.Options{})
+		defer bursts.Flush()
+		return p.daemon(c.Context(), app.ProcessOptions{Config: cfg, Logger: slog.New(bursts), Build: appBuild(), Load: p.loadAgain, Others: p.setOthers, Level: level})
+	}
+	c.SetHelpFunc(func(c *cobra.Command, args []string) {
+		c.Parent().HelpFunc()(c, args)
+		// There are variables.
+		text, _ := variablesText("all")
+		_, _ = io.WriteString(c.OutOrStdout(), "\n"+text)
+	})
+	return c
+}
+
+// runDaemon runs until ctx is cancelled, and reloads the configuration at each SIGHUP. An error
+// means that it could not start, or could not end in good order.
+func runDaemon(ctx context.Context, o app.ProcessOptions) (err error) {
+	// To the end of the process, which a SIGHUP would end if nobody asked for it.
+	hangups := make(chan os.Signal, 1)
+	signal.Notify(hangups, syscall.SIGHUP)
+	bridge, err := app.OpenProcess(ctx, o)
+	switch {
+	case ctx.Err() != nil && errors.Is(err, context.Canceled):
+		o.Logger.Info("bridge was stopped before it ran")
+		return nil
+	case errors.Is(err, store.ErrLocked):
+		return fmt.Errorf("%w: if a bridge runs on it already, end that one, or set BRIDGE_CHECKPOINT_URL to another folder", err)
+	case err != nil:
+		return err
+	}
+	defer func() { err = errors.Join(err, bridge.Close()) }()
+	var reloads sync.WaitGroup
+	defer reloads.Wait()
+	reloading, end := context.WithCancel(ctx)
+	defer end()
+	reloads.Go(func() {
+		for {
+			select {
+			case <-hangups:
+				// The log has the error.
+				_, _ = bridge.Reload(reloading)
+			case <-reloading.Done():
+				return
+			}
+		}
+	})
+	return bridge.Run(ctx)
+}
+
+// appBuild is the version for the log and the metrics.
+func appBuild() app.Build {
+	v := currentVersion()
+	return app.Build{Version: v.Version, Revision: v.Commit, Go: v.Go}
+}
+
+func reloadCommand(p *process) *cobra.Command {
+	return p.asks(newCommand("reload", "have the running bridge read its configuration again", `
+It asks the bridge that runs at BRIDGE_HTTP_ADDR (127.0.0.1:8080), which reads
+the file of --env-file or BRIDGE_ENV_FILE again; its environment stays as it was
+at its start. Streams that are new begin, those that are gone end, and the
+others go on: each where it was. SIGHUP does the same.
+
+If the new configuration is wrong, all that is wrong is printed, and the former
+one goes on. So it does where one of these variables has changed, which needs a
+restart:
+
+  `+strings.Join(config.NeedRestart(), "\n  ")+`
+
+Exit status: 0 when the new configuration is in force, 1 when it is not, 2 wrong
+usage.
+`), func(ctx context.Context, bridge *httpapi.Client, _ []string) error {
+		done, err := bridge.Reload(ctx)
+		if errors.Is(err, syscall.ECONNREFUSED) {
+			return fmt.Errorf("%w: if it was changed since bridge began, change it back, or restart bridge: it needs a restart", err)
+		}
+		if err != nil {
+			return err
+		}
+		return p.print(fmt.Sprintf("reloaded in %d ms: %s, %s\n", done.Milliseconds, terminal.Count(len(done.Streams), "stream"), terminal.Count(done.Shards, "table")))
+	})
 }

@@ -8,8 +8,11 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"example.org/bridge/internal/buscopy"
 	"example.org/bridge/internal/shard"
+	"example.org/bridge/internal/standby"
 	"example.org/bridge/internal/stream"
+	"example.org/bridge/reconcile"
 	"example.org/bridge/sink"
 )
 
@@ -175,6 +178,119 @@ func newRecoveryCollector(streams []*appStream, recovery *stream.CatchUp) promet
 				send(duplicates, float64(s.movers.Duplicates()), s.Name)
 			}
 		}
+	}
+	return c
+}
+
+// newReconcileCollector collects the state of the reconciles: by stream, or by shard. Those of the
+// tables of a stream follow one another.
+func newReconcileCollector(reconcilers []reconcile.Scheduled, byShard bool) prometheus.Collector {
+	c, labels := new(collector), shard.SeriesLabels(byShard)
+	lastRun := c.metric(gauge, "bridge_reconcile_last_run_timestamp_seconds", "When the last reconcile ended of the table that was compared longest ago, Unix time; 0 before the first one of a table.", labels...)
+	duration := c.metric(gauge, "bridge_reconcile_duration_seconds", "How long the last reconcile took that ended, of several tables the longest; 0 before the first one since the start.", labels...)
+	rows := c.metric(gauge, "bridge_reconcile_rows", "Rows that the reconcile under way, or the last one, has read; of several tables the sum.", labels...)
+	differences := c.metric(counter, "bridge_reconcile_differences_total", "Differences that reconcile found and published, by kind.", append(labels, "kind")...)
+	verified := c.metric(gauge, "bridge_reconcile_verified_through_timestamp_seconds", "Clock of the database up to which all commits of all tables that were compared are known to be published, Unix time; 0 before the first reconcile.", labels...)
+	guard := c.metric(gauge, "bridge_reconcile_guard_tripped", "Tables of which no delete is published until a person agrees.", labels...)
+	running := c.metric(gauge, "bridge_reconcile_running", "Reconciles under way.", labels...)
+	runs := c.metric(counter, "bridge_reconcile_runs_total", "Reconciles, dry runs aside, by result.", append(labels, "result")...)
+	interval := c.metric(gauge, "bridge_reconcile_interval_seconds", "Longest time between two reconciles of a table of the stream, as configured.", "stream")
+	c.collect = func(send send) {
+		var t reconcileTotal
+		for i, r := range reconcilers {
+			s := r.Status()
+			t.add(&s)
+			ends := i == len(reconcilers)-1 || reconcilers[i+1].Stream() != s.Stream
+			if ends {
+				// The tables of a stream share its settings.
+				send(interval, r.Interval.Seconds(), s.Stream)
+			}
+			series := []string{s.Stream}
+			if byShard {
+				series = append(series, s.Shard)
+			} else if !ends {
+				continue
+			}
+			send(lastRun, unix(t.lastRun), series...)
+			send(duration, t.duration.Seconds(), series...)
+			send(rows, float64(t.rows), series...)
+			send(verified, unix(t.verified), series...)
+			send(guard, t.guarded, series...)
+			send(running, t.running, series...)
+			send(differences, float64(t.totals.Added), append(series, "added")...)
+			send(differences, float64(t.totals.Modified), append(series, "modified")...)
+			send(differences, float64(t.totals.Deleted), append(series, "deleted")...)
+			send(differences, float64(t.totals.Missed), append(series, "missed")...)
+			send(runs, float64(t.totals.Ended-t.totals.Tripped), append(series, "ended")...)
+			send(runs, float64(t.totals.Tripped), append(series, "guarded")...)
+			send(runs, float64(t.totals.Failed), append(series, "failed")...)
+			t = reconcileTotal{}
+		}
+	}
+	return c
+}
+
+// reconcileTotal is what the reconciles of one table, or of the tables of a stream, show.
+type reconcileTotal struct {
+	tables int
+	// lastRun is the earliest, zero where a table has none; verified the earliest that there is.
+	lastRun, verified time.Time
+	duration          time.Duration
+	rows              uint64
+	guarded, running  float64
+	totals            reconcile.Totals
+}
+
+func (t *reconcileTotal) add(s *reconcile.Status) {
+	if t.tables == 0 || s.LastEnded.Before(t.lastRun) {
+		t.lastRun = s.LastEnded
+	}
+	if t.verified.IsZero() || !s.VerifiedThrough.IsZero() && s.VerifiedThrough.Before(t.verified) {
+		t.verified = s.VerifiedThrough.Time
+	}
+	t.tables++
+	if r := s.LastRun; r != nil && !r.EndedAt.IsZero() {
+		t.duration = max(t.duration, r.EndedAt.Sub(r.StartedAt.Time))
+	}
+	t.rows += s.Rows
+	t.guarded += oneIf(s.Guard != "")
+	t.running += oneIf(s.Running)
+	t.totals.Added += s.Totals.Added
+	t.totals.Modified += s.Totals.Modified
+	t.totals.Deleted += s.Totals.Deleted
+	t.totals.Missed += s.Totals.Missed
+	t.totals.Ended += s.Totals.Ended
+	t.totals.Tripped += s.Totals.Tripped
+	t.totals.Failed += s.Totals.Failed
+}
+
+// newCopiesCollector collects when progress was written to the bus.
+func newCopiesCollector(k *buscopy.Keeper) prometheus.Collector {
+	c := new(collector)
+	written := c.metric(gauge, "bridge_progress_written_seconds", "When the progress of the stream was last written to the bus, as Unix time; 0 before. It is written when it has changed.", "stream")
+	bytes := c.metric(gauge, "bridge_progress_bytes", "Size of the progress of the stream as it was last written to the bus.", "stream")
+	c.collect = func(send send) {
+		for _, s := range k.Status() {
+			send(written, unix(s.WrittenAt.Time), s.Stream)
+			send(bytes, float64(s.Bytes), s.Stream)
+		}
+	}
+	return c
+}
+
+// newStandbyCollector collects whether this process works, or could take over.
+func newStandbyCollector(member *standby.Member, recovery *stream.CatchUp) prometheus.Collector {
+	c := new(collector)
+	works := c.metric(gauge, "bridge_standby_working", "1 if this process is the one of its standby group that works, 0 if it waits.", "group")
+	ready := c.metric(gauge, "bridge_standby_ready", "1 if this process works, or has read the bus and has the configuration of the one that works, so that it could take over.", "group")
+	since := c.metric(gauge, "bridge_standby_working_since_seconds", "Since when the process of the group that works does so, as Unix time; 0 while none is known.", "group")
+	differing := c.metric(gauge, "bridge_standby_differing", "How many variables differ from those of the process that works.", "group")
+	c.collect = func(send send) {
+		s := member.Status()
+		send(works, oneIf(s.Works), s.Group)
+		send(ready, oneIf(s.Works || len(s.Differing) == 0 && followed(recovery.Progress())), s.Group)
+		send(since, unix(s.Since.Time), s.Group)
+		send(differing, float64(len(s.Differing)), s.Group)
 	}
 	return c
 }

@@ -17,6 +17,7 @@ import (
 	"example.org/bridge/internal/stream"
 	"example.org/bridge/internal/tap"
 	"example.org/bridge/internal/tracing"
+	"example.org/bridge/reconcile"
 	"example.org/bridge/sink"
 	"example.org/bridge/source"
 	"example.org/bridge/source/ledger"
@@ -199,4 +200,44 @@ func newShard(cfg *config.Config, s *appStream, table string, p *parts, tables i
 		ShutdownTimeout:    cfg.ShutdownTimeout,
 		Text:               config.StreamText(s.Name),
 	}), nil
+}
+
+// newReconcilers makes a reconciler for each of shards, which are those of all streams as newShards
+// returns them.
+func newReconcilers(cfg *config.Config, p *parts, streams []*appStream, shards []*shard.Shard) []reconcile.Scheduled {
+	var all []reconcile.Scheduled
+	for _, s := range streams {
+		for _, table := range s.Tables {
+			owner := shards[len(all)]
+			r := newReconciler(cfg, s, table, p, owner)
+			db, _ := p.sources.of(table)
+			all = append(all, reconcile.Scheduled{Reconciler: r, Interval: s.ReconcileInterval, Source: db.Label(), AtOnce: s.Order() == source.OrderNone, Paused: owner.IsPaused})
+		}
+	}
+	return all
+}
+
+func newReconciler(cfg *config.Config, s *appStream, table string, p *parts, owner reconcile.Owner) *reconcile.Reconciler {
+	o := reconcile.Options{
+		Text:   config.StreamText(s.Name),
+		Stream: s.Name, Shard: table, Kind: s.Kind,
+		Source:     p.sources.Shard(s.Spec(table)),
+		NewEncoder: func() (*event.Encoder, error) { return s.encoder(cfg, table) },
+		Store:      p.store,
+		Committer:  p.committer,
+		Owner:      owner,
+		Window:     s.StabilityWindow,
+		Zone:       s.TimeZone.Location,
+		MaxDeletes: float64(s.ReconcileMaxDeletes) * 100,
+		StaleAfter: s.StaleAfter,
+		Rate:       s.ReconcileRate,
+		Logger:     p.logger,
+	}
+	if s.view != nil {
+		o.View = s.view
+	}
+	if s.shared() && s.keys != nil {
+		o.ReadKeys = s.keys.Read
+	}
+	return reconcile.New(o)
 }

@@ -7,13 +7,11 @@ import (
 	"strings"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-
 	"example.org/bridge/event"
-	"example.org/bridge/internal/buscopy"
 	"example.org/bridge/internal/config"
 	"example.org/bridge/internal/httpapi"
 	"example.org/bridge/internal/null"
+	"example.org/bridge/internal/option"
 	"example.org/bridge/internal/outage"
 	"example.org/bridge/internal/shard"
 	"example.org/bridge/internal/standby"
@@ -171,20 +169,6 @@ func away(d *httpapi.DependencyStatus, fault outage.Outage) {
 	}
 }
 
-// newCopiesCollector collects when progress was written to the bus.
-func newCopiesCollector(k *buscopy.Keeper) prometheus.Collector {
-	c := new(collector)
-	written := c.metric(gauge, "bridge_progress_written_seconds", "When the progress of the stream was last written to the bus, as Unix time; 0 before. It is written when it has changed.", "stream")
-	bytes := c.metric(gauge, "bridge_progress_bytes", "Size of the progress of the stream as it was last written to the bus.", "stream")
-	c.collect = func(send send) {
-		for _, s := range k.Status() {
-			send(written, unix(s.WrittenAt.Time), s.Stream)
-			send(bytes, float64(s.Bytes), s.Stream)
-		}
-	}
-	return c
-}
-
 // group returns what the process knows of its standby group, nil where it works alone.
 func (h health) group() *standby.Status {
 	if h.member == nil {
@@ -222,23 +206,6 @@ func worker(s *standby.Status) string {
 	return fmt.Sprintf("%s since %s", &s.Claim, s.Claim.Since.UTC().Format("2006-01-02T15:04:05Z"))
 }
 
-// newStandbyCollector collects whether this process works, or could take over.
-func newStandbyCollector(member *standby.Member, recovery *stream.CatchUp) prometheus.Collector {
-	c := new(collector)
-	works := c.metric(gauge, "bridge_standby_working", "1 if this process is the one of its standby group that works, 0 if it waits.", "group")
-	ready := c.metric(gauge, "bridge_standby_ready", "1 if this process works, or has read the bus and has the configuration of the one that works, so that it could take over.", "group")
-	since := c.metric(gauge, "bridge_standby_working_since_seconds", "Since when the process of the group that works does so, as Unix time; 0 while none is known.", "group")
-	differing := c.metric(gauge, "bridge_standby_differing", "How many variables differ from those of the process that works.", "group")
-	c.collect = func(send send) {
-		s := member.Status()
-		send(works, oneIf(s.Works), s.Group)
-		send(ready, oneIf(s.Works || len(s.Differing) == 0 && followed(recovery.Progress())), s.Group)
-		send(since, unix(s.Since.Time), s.Group)
-		send(differing, float64(len(s.Differing)), s.Group)
-	}
-	return c
-}
-
 // noTables returns why a stream has no table, or lacks some that match its patterns; empty if it
 // has them.
 func (h health) noTables(s *appStream) string {
@@ -263,4 +230,65 @@ func goneStatus(s *appStream, table string) shard.Status {
 		one.Remedy = null.Text("Nothing, if its entities are to stay. To have them deleted, create it again without rows, then bridge reconcile --allow-deletes " + s.Name)
 	}
 	return one
+}
+
+// waitingRemedy is that of a shard that waits for a dependency.
+const waitingRemedy = "Bring back what does not answer, or do what the reason says; bridge check says more. The shard then goes on by itself, and nothing is lost."
+
+// remedyOf returns what to do about a shard; it is empty for one that runs.
+func remedyOf(s *shard.Status) string {
+	switch s.State {
+	case shard.Starting:
+		return "Nothing while the stream catches up, or while the process waits as a standby. bridge health --ready says what it waits for."
+	case shard.Stopped:
+		return remedies[s.Cause].of(s.Stream)
+	case shard.Waiting:
+		return waitingRemedy
+	case shard.Paused:
+		return fmt.Sprintf("bridge resume %s has all its tables go on, with --table %s this one.", s.Stream, s.Shard)
+	case shard.Degraded:
+		return remedies[degraded].of(s.Stream)
+	}
+	return ""
+}
+
+const (
+	// streamName stands for the name of the stream in a remedy.
+	streamName = "{stream}"
+	// degraded is the cause of a shard that holds deletes back.
+	degraded shard.Cause = "degraded"
+)
+
+// remedy is a text with %s where it names a setting, and streamName where it names the stream.
+type remedy struct {
+	text    string
+	setting option.Name
+}
+
+func (r remedy) of(stream string) string {
+	text := r.text
+	if r.setting != "" {
+		text = option.Sprintf(config.Naming(stream), text, r.setting)
+	}
+	return strings.ReplaceAll(text, streamName, stream)
+}
+
+// remedies are those of docs/operations.md, "A stream is stopped".
+var remedies = map[shard.Cause]remedy{
+	shard.CauseMissing:         {text: "Create the table, column or database, or correct the variables that name it. bridge tries again every 10 s."},
+	shard.CauseDenied:          {text: "Type the GRANT that the error names. bridge tries again every 10 s."},
+	shard.CauseUnfit:           {text: "Change the table or the variables as the error says. bridge tries again every 10 s."},
+	shard.CauseIDsReused:       {text: "Check that the table is right. Capability stream: bridge reconcile --allow-deletes {stream} reads it from its first row. Release stream: type the command that the error names where the checkpoint is; a pod without a volume forgets it, unless the checkpoint is on the bus (%s=bus:).", setting: option.CheckpointURL},
+	shard.CauseConfiguration:   {text: "Change the variables back, or type the command that the error names."},
+	shard.CauseSchema:          {"Increase %s, or give the table its column back.", option.EventVersion},
+	shard.CauseBusLost:         {text: "Restart bridge: it reads what the bus still has and publishes the other rows again. If messages have expired, too: stop bridge and type bridge checkpoint rebuild {stream}."},
+	shard.CauseBusUnreadable:   {text: "Grant the right to read that the error names, or use another stream of the bus, then restart bridge."},
+	shard.CauseSuperseded:      {text: "Find the other bridge with the same streams, end one of the two, and restart the one that is to go on."},
+	shard.CauseRefused:         {"Increase the limit of the bus, or set %s to put such rows aside, then restart bridge.", option.DeadLetter},
+	shard.CauseDeadLetterLimit: {text: "See with bridge deadletter list what is refused, fix the rows or the bus, then restart bridge."},
+	shard.CauseBadValue:        {"Repair the row, or set %s=null, then restart bridge.", option.OnBadValue},
+	shard.CauseCheckpoint:      {text: "Restart bridge: it sets the damaged checkpoint aside and reads the bus."},
+	shard.CauseOther:           {text: "Do what the error says. If it says nothing to do, restart bridge."},
+	degraded: {text: "Look at the table first: was it truncated, restored or exchanged? A dry run names the entities that are gone. " +
+		"If the rows were deleted on purpose, allow the deletes (bridge reconcile --allow-deletes {stream})."},
 }

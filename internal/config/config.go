@@ -1,13 +1,21 @@
 package config
 
 import (
+	"crypto/tls"
+	"crypto/x509"
 	"log/slog"
+	"maps"
 	"slices"
 	"strings"
 	"time"
 
 	"example.org/bridge/event"
 	"example.org/bridge/internal/driver"
+	"example.org/bridge/internal/driver/kafka"
+	"example.org/bridge/internal/driver/mysql"
+	"example.org/bridge/internal/driver/nats"
+	"example.org/bridge/internal/driver/sqlite"
+	"example.org/bridge/internal/driver/stdout"
 	"example.org/bridge/internal/option"
 	"example.org/bridge/sink"
 	"example.org/bridge/source"
@@ -120,4 +128,222 @@ func Text(err error) string { return option.Text(err, Naming("")) }
 // StreamText returns Text for the errors of one stream: it names the stream's own variables.
 func StreamText(stream string) func(error) string {
 	return func(err error) string { return option.Text(err, Naming(stream)) }
+}
+
+// Drivers are those of all kinds of buses and databases, for one configuration.
+type Drivers struct {
+	Buses     []driver.Bus
+	Databases []driver.Database
+
+	// globals are the variables of the process.
+	globals []Variable
+}
+
+// NewDrivers returns the drivers that there are: the one list of them.
+func NewDrivers() *Drivers {
+	servers, embedded := nats.New()
+	return &Drivers{
+		Buses:     []driver.Bus{new(kafka.Driver), servers, new(stdout.Driver), embedded},
+		Databases: []driver.Database{mysql.Driver{}, sqlite.Driver{}},
+	}
+}
+
+// settings returns those of all buses, each once.
+func (d *Drivers) settings() (all []driver.Settings) {
+	for _, bus := range d.Buses {
+		for _, one := range bus.Settings() {
+			if !slices.Contains(all, one) {
+				all = append(all, one)
+			}
+		}
+	}
+	return all
+}
+
+// Sink says which bus to publish to.
+type Sink struct {
+	// Scheme is that of the URL.
+	Scheme string
+	// ExactlyOnce tells whether each batch is on the bus as a whole and once. Only some buses can.
+	ExactlyOnce bool
+	driver.BusTraits
+	Driver driver.Bus
+}
+
+// Delivery modes.
+const (
+	AtLeastOnce = "at-least-once"
+	ExactlyOnce = "exactly-once"
+)
+
+// Delivery returns the delivery mode.
+func (s *Sink) Delivery() string {
+	if s.ExactlyOnce {
+		return ExactlyOnce
+	}
+	return AtLeastOnce
+}
+
+// Readable reports whether messages can be read back from the bus.
+func (s *Sink) Readable() bool {
+	_, can := s.Driver.(driver.Readable)
+	return can
+}
+
+const (
+	sinkVariable = prefix + "SINK_URL"
+	sinkExample  = "kafka://host:9092,host:9092"
+)
+
+// sink checks BRIDGE_SINK_URL, BRIDGE_DELIVERY and the settings of the bus. in says what the
+// environment says besides.
+func (l *loader) sink(in driver.Input, delivery string) (s Sink) {
+	in.URL = l.env[sinkVariable]
+	if in.URL == "" || l.has(sinkVariable) {
+		return s
+	}
+	chosen, ok := choose(l, sinkVariable, in.URL, sinkExample, l.Buses)
+	if !ok {
+		return s
+	}
+	in.ExactlyOnce, in.Environment = delivery == ExactlyOnce, input{loader: l}
+	s = Sink{Scheme: chosen.Scheme(), ExactlyOnce: in.ExactlyOnce, Driver: chosen}
+	s.BusTraits = chosen.Load(&in)
+	if s.ExactlyOnce && !s.Transactions {
+		l.add(prefix+"DELIVERY", "is exactly-once, which the sink %s: cannot promise: use Kafka or NATS, or at-least-once", s.Scheme)
+	}
+	l.warnOtherBuses(&s)
+	return s
+}
+
+// choose returns the driver of a URL. ok is false after a fault.
+func choose[D interface{ Scheme() string }](l *loader, variable, text, example string, drivers []D) (chosen D, ok bool) {
+	schemes := make([]string, len(drivers))
+	for i, d := range drivers {
+		schemes[i] = d.Scheme()
+	}
+	scheme, _, ok := l.cutScheme(variable, text, schemes, example)
+	if ok {
+		chosen = drivers[slices.Index(schemes, scheme)]
+	}
+	return chosen, ok
+}
+
+// cutScheme splits the URL of a variable after its scheme, which must be one of those allowed. ok
+// is false after a fault.
+func (l *loader) cutScheme(variable, text string, allowed []string, example string) (name, rest string, ok bool) {
+	name, rest, found := strings.Cut(text, ":")
+	name = strings.ToLower(name)
+	if !found || !slices.Contains(allowed, name) {
+		l.add(variable, "does not begin with a known scheme: write one of %s:, as in %s", strings.Join(allowed, ": "), example)
+		return "", "", false
+	}
+	return name, rest, true
+}
+
+// warnOtherBuses warns of settings that the bus of the sink does not have. They are no fault, so
+// that one environment can be used with another sink by changing one variable.
+func (l *loader) warnOtherBuses(s *Sink) {
+	own := s.Driver.Settings()
+	others := map[string]bool{prefix + string(option.KafkaTombstones): !s.Tombstones}
+	for _, settings := range l.settings() {
+		if slices.Contains(own, settings) {
+			continue
+		}
+		for _, v := range variablesOf(settings.Fields, prefix, settings.Title) {
+			for _, name := range v.names() {
+				others[name] = true
+			}
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(l.env)) {
+		if others[name] && !l.has(name) {
+			l.warn(name, "has no effect with the sink %s:", s.Scheme)
+		}
+	}
+}
+
+// input implements [driver.Environment].
+type input struct {
+	*loader
+	// source is that which they are for, nil for others.
+	source *Source
+}
+
+func (in input) Fault(name option.Name, format string, args ...any) {
+	in.add(in.fullName(name), "%s", option.Sprintf(in.fullName, format, args...))
+}
+
+func (in input) Warn(name option.Name, format string, args ...any) {
+	in.warn(in.fullName(name), "%s", option.Sprintf(in.fullName, format, args...))
+}
+
+func (in input) fullName(name option.Name) string {
+	if in.source != nil {
+		name = in.source.OwnName(name)
+	}
+	return prefix + string(name)
+}
+
+func (in input) Faulty(names ...option.Name) bool {
+	return slices.ContainsFunc(names, func(name option.Name) bool { return in.has(in.fullName(name), in.fullName(name)+fileSuffix) })
+}
+
+func (in input) Secret(name option.Name) (read driver.Secret, inFile bool) {
+	_, inFile = in.env[in.fullName(name)+fileSuffix]
+	return in.secret(in.fullName(name)), inFile
+}
+
+func (in input) Hide(secret string) { in.secrets.add(secret) }
+
+func (in input) Replace(former, secret string) { in.secrets.replace(former, secret) }
+
+func (in input) TLS(begin option.Name, files driver.TLS) { in.tls(string(begin), files) }
+
+// Others returns a variable of other programs.
+func (in input) Others(variable string) string {
+	for _, entry := range in.environ {
+		if value, found := strings.CutPrefix(entry, variable+"="); found {
+			return strings.TrimSpace(value)
+		}
+	}
+	return ""
+}
+
+// tls checks the PEM files of variables that begin with begin.
+func (l *loader) tls(begin string, files driver.TLS) driver.TLS {
+	ca, cert, key := prefix+begin+"CA", prefix+begin+"CERT", prefix+begin+"KEY"
+	if pem, ok := l.readPEM(ca, files.CA); ok && !x509.NewCertPool().AppendCertsFromPEM(pem) {
+		l.add(ca, "names a file without a certificate in PEM form: name one with the authorities to trust")
+	}
+	if (files.Cert == "") != (files.Key == "") {
+		missing, present := key, cert
+		if files.Cert == "" {
+			missing, present = cert, key
+		}
+		l.add(missing, "is not set, but %s is: set both or none", present)
+		return files
+	}
+	certPEM, certOK := l.readPEM(cert, files.Cert)
+	keyPEM, keyOK := l.readPEM(key, files.Key)
+	if certOK && keyOK {
+		if _, err := tls.X509KeyPair(certPEM, keyPEM); err != nil {
+			l.add(cert, "and %s name files that are no pair of a certificate and its key in PEM form: name two that belong together", key)
+		}
+	}
+	return files
+}
+
+// readPEM reads the file that a variable names; ok is false when the variable is not set or the
+// file cannot be read.
+func (l *loader) readPEM(variable, path string) (pem []byte, ok bool) {
+	if path == "" {
+		return nil, false
+	}
+	pem, err := driver.ReadFile(path)
+	if err != nil {
+		l.add(variable, "names a file that cannot be read (%v): name a PEM file that bridge may read", err)
+		return nil, false
+	}
+	return pem, true
 }

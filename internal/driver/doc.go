@@ -10,6 +10,6 @@
 // # Adding a driver
 //
 // Write a type that implements [Bus] or [Database], and add it to the lists in
-// internal/config/drivers.go. What a bus can do beyond being published to are interfaces of its
+// internal/config/config.go. What a bus can do beyond being published to are interfaces of its
 // own: [Readable], [Shared], [Inspector].
 package driver

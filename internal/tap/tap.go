@@ -1,6 +1,7 @@
 package tap
 
 import (
+	"encoding/json"
 	"fmt"
 	"slices"
 	"sync"
@@ -93,3 +94,103 @@ func (t *Tap) remove(l *Listener) {
 	}
 	t.listeners.Store(&rest)
 }
+
+// Bounds of the buffer of a listener (invariant 7). An event of any size fits into an empty one.
+const (
+	maxEvents = 1000
+	maxBytes  = 1 << 20
+	// eventBytes is what an event takes beside its value and its key.
+	eventBytes = 512
+)
+
+// Listener has the events that were not drained yet. One goroutine drains it.
+type Listener struct {
+	tap    *Tap
+	stream string
+	ready  chan struct{}
+
+	mu     sync.Mutex
+	events []*Event
+	bytes  int
+	// left counts the events behind those that were left out.
+	left int
+}
+
+// Ready is sent to when there is something to drain.
+func (l *Listener) Ready() <-chan struct{} { return l.ready }
+
+// Drain returns the events that have come, in the order of each entity, and how many were left out
+// behind them because there was no room.
+func (l *Listener) Drain() (events []*Event, left int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	events, left = l.events, l.left
+	l.events, l.bytes, l.left = nil, 0, 0
+	return events, left
+}
+
+// Close ends the listening.
+func (l *Listener) Close() { l.tap.remove(l) }
+
+// offer adds those of n events that there is room for. Once one is left out, so are all until the
+// next call of Drain.
+func (l *Listener) offer(n int, event func(i int) *Event) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for i := range n {
+		if l.left > 0 || len(l.events) >= maxEvents {
+			l.left += n - i
+			break
+		}
+		e := event(i)
+		size := len(e.Message.Value) + len(e.Message.Key) + eventBytes
+		if len(l.events) > 0 && l.bytes+size > maxBytes {
+			l.left += n - i
+			break
+		}
+		l.events, l.bytes = append(l.events, e), l.bytes+size
+	}
+	select {
+	case l.ready <- struct{}{}:
+	default:
+	}
+}
+
+// Born returns the time of the row, which is meta.time of the event. ok is false where the row has
+// none: meta.time is then the database's clock at the read.
+func (e *Event) Born() (at time.Time, ok bool) {
+	m := &e.Message
+	if !e.Timed || m.State.Kind == sink.StateAbsent {
+		return at, false
+	}
+	var ms int64
+	switch m.Format {
+	case sink.FormatRow, sink.FormatPayload:
+		if m.Bare == nil {
+			return at, false
+		}
+		ms = m.Bare.Time
+	case sink.FormatCloudEvents:
+		var cloud struct{ Data document }
+		if json.Unmarshal(m.Value, &cloud) != nil {
+			return at, false
+		}
+		ms = cloud.Data.Meta.Time
+	default:
+		var doc document
+		if json.Unmarshal(m.Value, &doc) != nil {
+			return at, false
+		}
+		ms = doc.Meta.Time
+	}
+	return time.UnixMilli(ms).UTC(), ms != 0
+}
+
+// document is the part of an event that has its time.
+type document struct {
+	Meta struct{ Time int64 }
+}
+
+// Delay is how long it took from the time of the row until the event was acknowledged: the
+// difference of two clocks, and 0 where it would be below.
+func (e *Event) Delay(born time.Time) time.Duration { return max(0, e.Acknowledged.Sub(born)) }
