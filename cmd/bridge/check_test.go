@@ -3,14 +3,22 @@ package main
 import (
 	"bytes"
 	"context"
+	"encoding/json"
+	"errors"
 	"io/fs"
+	"log/slog"
+	"maps"
 	"os"
+	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
+	"example.org/bridge/internal/app"
 	"example.org/bridge/internal/check"
 	"example.org/bridge/internal/config"
 	"example.org/bridge/internal/inspect"
+	"example.org/bridge/internal/shard"
 )
 
 // examined runs bridge check on groups as if they had been found.
@@ -110,4 +118,139 @@ func TestProgressIsShownOnATerminalAlone(t *testing.T) {
 	if p.newBar(true) != nil {
 		t.Error("shown in a file")
 	}
+}
+
+// TestASIGHUPBehindTheEnd of the daemon, before its process has ended, does not kill the process.
+func TestASIGHUPBehindTheEnd(t *testing.T) {
+	s := newShop(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := runDaemon(ctx, app.ProcessOptions{Config: load(t, s.env), Logger: slog.New(slog.NewTextHandler(t.Output(), nil))}); err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Kill(os.Getpid(), syscall.SIGHUP); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestAReloadOfOtherVariables: those of other programs are those of the configuration in force. One
+// that is refused changes none, and one that the file does not have any more is unset.
+func TestAReloadOfOtherVariables(t *testing.T) {
+	s := newShop(t)
+	path := filepath.Join(t.TempDir(), "bridge.env")
+	write := func(lines ...string) {
+		t.Helper()
+		if err := os.WriteFile(path, []byte(strings.Join(lines, "\n")), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	set := map[string]string{}
+	p := &process{stdout: t.Output(), stderr: t.Output(), environment: environment{
+		environ: s.env.Environ(), secrets: &config.Redactor{},
+		setenv:   func(name, value string) error { set[name] = value; return nil },
+		unsetenv: func(name string) error { delete(set, name); return nil },
+	}}
+	is := func(when string, want map[string]string) {
+		t.Helper()
+		if !maps.Equal(set, want) {
+			t.Errorf("%s: %v", when, set)
+		}
+	}
+	p.daemon = func(ctx context.Context, o app.ProcessOptions) error {
+		is("at the start", map[string]string{"AWS_ACCESS_KEY_ID": "old", "AWS_REGION": "r"})
+		bridge, err := app.OpenProcess(ctx, o)
+		if err != nil {
+			return err
+		}
+		ctx, cancel := context.WithCancel(ctx)
+		ended := make(chan error, 1)
+		go func() { ended <- bridge.Run(ctx) }()
+		write("AWS_ACCESS_KEY_ID=new", "BRIDGE_DOMAIN_ID=other")
+		if _, err := bridge.Reload(ctx); err == nil {
+			t.Error("another domain is not refused")
+		}
+		is("behind a reload that is refused", map[string]string{"AWS_ACCESS_KEY_ID": "old", "AWS_REGION": "r"})
+		write("AWS_REGION=q")
+		if _, err := bridge.Reload(ctx); err != nil {
+			t.Error(err)
+		}
+		is("behind a reload", map[string]string{"AWS_REGION": "q"})
+		cancel()
+		return errors.Join(<-ended, bridge.Close())
+	}
+	write("AWS_ACCESS_KEY_ID=old", "AWS_REGION=r")
+	if status := p.run(t.Context(), []string{"run", "--env-file", path}); status != exitFine {
+		t.Errorf("status %d", status)
+	}
+}
+
+// TestAReloadAtAnAddressThatChanged: the command finds nobody at the address that the file has by
+// now, and says what a reload that reached the bridge would say.
+func TestAReloadAtAnAddressThatChanged(t *testing.T) {
+	mustCall(t, newShop(t).env, exitFailed, "BRIDGE_HTTP_ADDR is the same here and there: if it was changed since bridge began, change it back, or restart bridge", "reload")
+}
+
+// TestDeadLettersOfAShop has rows that are larger than any message of the server inside the
+// process.
+func TestDeadLettersOfAShop(t *testing.T) {
+	t.Parallel()
+	s := newShop(t)
+	s.env["BRIDGE_DEAD_LETTER"] = "eiffel.dead"
+	s.env["BRIDGE_RECONCILE_INTERVAL"] = "1h"
+	s.call(exitFailed, "there is no folder", "deadletter list")
+	s.exec("UPDATE orders SET name = id || hex(zeroblob(4200000)) WHERE id IN (7, 8)")
+	s.env["BRIDGE_STREAM_ORDERS_KEY"] = "id"
+	s.call(exitFine, "", "reconcile")
+	s.call(exitFine, "orders orders 7 7 OrdersAddedEvent", "deadletter list")
+	got := outcome{}.call(s.env, "deadletter", "list", "--json")
+	var list deadLetterReport
+	if err := json.Unmarshal([]byte(got.out), &list); err != nil || len(list.DeadLetters) != 2 || list.Others != 0 || list.DeadLetters[1].Count != 1 ||
+		list.DeadLetters[1].RowID != 8 || list.DeadLetters[1].First.IsZero() || list.DeadLetters[1].Size < 8_400_000 {
+		t.Errorf("%v: %.400s %s", err, got.out, got.err)
+	}
+	// They are still too large.
+	s.call(exitFailed, "2 dead letters: 2 refused", "deadletter resend")
+
+	s.exec("UPDATE orders SET name = 'small' WHERE id = 7")
+	s.exec("DELETE FROM orders WHERE id = 8")
+	path := strings.TrimPrefix(s.env["BRIDGE_CHECKPOINT_URL"], "file:")
+	before := contents(t, path)
+	s.call(exitFine, "2 dead letters: 2 published dry run: nothing was published", "deadletter resend --dry-run")
+	if contents(t, path) != before {
+		t.Error("a dry run has changed the checkpoint")
+	}
+	s.call(exitFine, "published: OrdersModifiedEvent", "deadletter resend --stream orders --shard orders --row 7")
+	got = outcome{}.call(s.env, "deadletter", "resend", "--json")
+	var sent sentList
+	if err := json.Unmarshal([]byte(got.out), &sent); err != nil || !sent.Good || len(sent.DeadLetters) != 2 || sent.DeadLetters[0].State != shard.ResendDone || sent.DeadLetters[0].SentEvent != "" ||
+		sent.DeadLetters[1].State != shard.ResendPublished || sent.DeadLetters[1].SentType != "OrdersDeletedEvent" {
+		t.Errorf("%v: %s %s", err, got.out, got.err)
+	}
+	s.call(exitFine, "there are no dead letters", "deadletter resend --row 9")
+
+	s.env["BRIDGE_CHECKPOINT_URL"] += ".other"
+	s.env["BRIDGE_SINK_URL"] = "embedded://" + filepath.Join(filepath.Dir(path), "nats")
+	s.call(exitFailed, "there is no checkpoint at", "deadletter resend")
+	s.env["BRIDGE_STREAM_ORDERS_TABLE"] = "other"
+	s.call(exitFailed, "2 dead letters: 2 left", "deadletter resend")
+}
+
+func TestDeadLettersOfARunningServerInside(t *testing.T) {
+	t.Parallel()
+	s := newShop(t)
+	s.env["BRIDGE_DEAD_LETTER"] = "eiffel.dead"
+	running, err := app.Open(t.Context(), app.Options{Config: load(t, s.env), Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := running.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	if !running.Daemon().Status().Streams[0].Resendable {
+		t.Error("the status says that nothing can be sent again")
+	}
+	s.call(exitFailed, "stop it, or let bridge deadletter list in with ?listen=", "deadletter list")
+	s.call(exitFailed, "stop it, or let bridge deadletter resend in with ?listen=", "deadletter resend")
 }

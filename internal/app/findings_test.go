@@ -3,19 +3,35 @@ package app
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"regexp"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
+	"example.org/bridge/internal/app/apptest"
 	"example.org/bridge/internal/config"
 	"example.org/bridge/internal/config/configtest"
+	"example.org/bridge/internal/driver"
+	"example.org/bridge/internal/driver/nats"
+	"example.org/bridge/internal/httpapi"
+	"example.org/bridge/internal/httpapi/httpapitest"
 	"example.org/bridge/internal/inspect"
 	"example.org/bridge/internal/option"
+	"example.org/bridge/internal/outage"
+	"example.org/bridge/internal/stream"
 	"example.org/bridge/source"
 )
 
@@ -99,4 +115,169 @@ func load(t *testing.T, env configtest.Env) *config.Config {
 
 func found(severity inspect.Severity, subject string) inspect.Finding {
 	return inspect.Finding{Severity: severity, Code: inspect.Stride, Subject: subject, What: "is " + severity.String(), Do: "fix it", Statement: "FIX " + subject + ";"}
+}
+
+func TestATakenPortIsAFinding(t *testing.T) {
+	free, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := free.Close(); err != nil {
+		t.Fatal(err)
+	}
+	other := httptest.NewServer(http.NotFoundHandler())
+	defer other.Close()
+	running := httpapitest.Serve(t, &httpapitest.Daemon{})
+	for name, c := range map[string]struct{ addr, summary, want string }{
+		"a free one is none":                    {free.Addr().String(), "", ""},
+		"one at which a bridge answers is none": {running, running + ", where a bridge answers", ""},
+		"one of another process is one":         {strings.TrimPrefix(other.URL, "http://"), "127.0.0.1", "set BRIDGE_HTTP_ADDR to another port"},
+		"one of an address of another host too": {"192.0.2.1:8080", "192.0.2.1:8080", "cannot be listened on"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			token := func() (string, error) { return "0123456789abcdef", nil }
+			report := inspectHTTP(t.Context(), &config.Config{Process: config.Process{HTTPAddr: c.addr}, HTTPToken: token})
+			if !strings.HasPrefix(report.Summary, c.summary) || c.summary == "" && report.Summary != "" {
+				t.Errorf("the summary is %q, want %q", report.Summary, c.summary)
+			}
+			found := report.Findings
+			if c.want == "" && len(found) == 0 {
+				return
+			}
+			if len(found) != 1 || found[0].Code != inspect.HTTPAddress || !found[0].Blocks() || !strings.Contains(found[0].String(), c.want) {
+				t.Errorf("found %v, want %q", found, c.want)
+			}
+		})
+	}
+}
+
+// TestAMissingTokenIsANote: where other hosts reach the listener, and in a group on one host, too.
+func TestAMissingTokenIsANote(t *testing.T) {
+	for _, c := range []struct {
+		addr, group string
+		want        bool
+	}{
+		{"127.0.0.1:0", "", false}, {"localhost:0", "", false}, {"[::1]:0", "", false}, {":0", "", true}, {"0.0.0.0:0", "", true}, {"127.0.0.1:0", "g", true},
+	} {
+		for _, token := range []driver.Secret{nil, func() (string, error) { return "", nil }} {
+			cfg := &config.Config{Process: config.Process{HTTPAddr: c.addr}, HTTPToken: token, Standby: config.Standby{Group: c.group}, Sink: config.Sink{Driver: new(nats.Driver)}}
+			found := slices.DeleteFunc(inspectHTTP(t.Context(), cfg).Findings, func(f inspect.Finding) bool { return f.Code != inspect.HTTPToken })
+			noted := len(found) == 1
+			if noted != (c.want && token == nil) || noted && (found[0].Severity != inspect.Note || !strings.Contains(found[0].Do, "HTTP_TOKEN")) {
+				t.Errorf("%+v, with a token %t: %v", c, token != nil, found)
+			}
+		}
+	}
+}
+
+// brokenInspector is a source that panics when it is looked at.
+type brokenInspector struct{ source.Source }
+
+func (brokenInspector) Inspect(context.Context, []source.Expected, int) source.Inspection {
+	panic("a defect")
+}
+
+func TestAPanicOfAnInspectionIsAFinding(t *testing.T) {
+	var log bytes.Buffer
+	found := (&database{Source: new(config.Source), from: brokenInspector{}}).inspect(t.Context(), new(config.Config), nil, 1, slog.New(slog.NewTextHandler(&log, nil)))
+	if f := found.Server.Findings; len(f) != 1 || f[0].Code != inspect.NotInspected || f[0].Severity != inspect.Unsafe || !strings.Contains(f[0].What, "a defect") {
+		t.Errorf("found %+v", f)
+	}
+	if !strings.Contains(log.String(), "brokenInspector") {
+		t.Errorf("no stack in the log: %s", log.String())
+	}
+}
+
+// TestWarningsAtTheStart: those about the process come first, by name, then those of each stream in
+// the order of BRIDGE_STREAMS; all before anything else is logged.
+func TestWarningsAtTheStart(t *testing.T) {
+	s := apptest.NewShop(t)
+	s.Exec(t, "CREATE TABLE bills (id INTEGER PRIMARY KEY AUTOINCREMENT, gone INT)")
+	for name, value := range map[string]string{
+		"BRIDGE_STREAMS": "orders,bills", "BRIDGE_STREAM_BILLS_TABLE": "bills", "BRIDGE_STREAM_BILLS_KIND": "release",
+		"BRIDGE_STREAM_BILLS_DELETED": "gone", "BRIDGE_STREAM_BILLS_TIME_ZONE": "Asia/Shanghai", "BRIDGE_STREAM_ORDERS_TIME_ZONE": "Asia/Shanghai",
+		"BRIDGE_NATS_NKEY": "x", "BRIDGE_NATS_CREDS": "x", "BRIDGE_KAFKA_TLS": "true", "BRIDGE_KAFKA_COMPRESSION": "gzip",
+	} {
+		s.Env[name] = value
+	}
+	want := []string{
+		"BRIDGE_KAFKA_COMPRESSION", "BRIDGE_KAFKA_TLS", "BRIDGE_NATS_CREDS", "BRIDGE_NATS_NKEY",
+		"BRIDGE_STREAM_ORDERS_TIME_ZONE", "BRIDGE_STREAM_BILLS_DELETED", "BRIDGE_STREAM_BILLS_TIME_ZONE",
+	}
+	log := new(sharedLog)
+	a, err := OpenProcess(t.Context(), ProcessOptions{Config: load(t, s.Env), Logger: slog.New(slog.NewTextHandler(log, nil)), Build: build})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := a.Close(); err != nil {
+		t.Error(err)
+	}
+	var got []string
+	for i, line := range strings.Split(strings.TrimSpace(log.String()), "\n") {
+		if m := regexp.MustCompile(`level=WARN .* variable=(\w+)`).FindStringSubmatch(line); m != nil && i == len(got) {
+			got = append(got, m[1])
+		}
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("the log begins with warnings of %q, want %q:\n%s", got, want, log)
+	}
+}
+
+func TestReadinessNamesVariables(t *testing.T) {
+	faults := outage.New(slog.New(slog.DiscardHandler))
+	faults.Fail("topic/orders", fmt.Errorf("publish: %w", option.Errorf("see %s", option.KafkaTLS)))
+	h := &App{
+		kept: new(kept),
+		parts: parts{faults: faults, recovery: stream.New(stream.Options{}), sources: probed(&httpapi.Probe{
+			Ready: func(context.Context) error { return option.Errorf("correct %s", option.SourceURL) },
+		})},
+		sinkProbe: &httpapi.Probe{Ready: func(context.Context) error { return option.Errorf("correct %s", option.SinkURL) }},
+	}
+	code, body := httpapitest.Request(t, h.Daemon(), http.MethodGet, "/readyz")
+	for _, want := range []string{"correct BRIDGE_SOURCE_URL", "correct BRIDGE_SINK_URL", "see BRIDGE_KAFKA_TLS"} {
+		if code != http.StatusServiceUnavailable || !strings.Contains(body, want) {
+			t.Errorf("%d without %q: %s", code, want, body)
+		}
+	}
+}
+
+// TestAShardNamesVariables: the log, readiness, status and refusals to send dead letters again name
+// the variables of the stream.
+func TestAShardNamesVariables(t *testing.T) {
+	s, log := apptest.NewShop(t), new(sharedLog)
+	s.Env["BRIDGE_STREAM_ORDERS_KEY"] = "customer"
+	a, err := Open(t.Context(), Options{Config: load(t, s.Env), Logger: textLogger(log)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer start(t, a)()
+	const remedy = "correct BRIDGE_STREAM_ORDERS_KEY"
+	h, body := a.Daemon(), ""
+	until(t, "/readyz says "+remedy, func() any { return body }, func() bool {
+		_, body = httpapitest.Request(t, h, http.MethodGet, "/readyz")
+		return strings.Contains(body, remedy)
+	})
+	stops := regexp.MustCompile(`msg="shard stopped".*` + remedy)
+	until(t, "the log says "+remedy, func() any { return log }, func() bool { return stops.MatchString(log.String()) })
+	if _, body := httpapitest.Request(t, h, http.MethodGet, "/api/v1/status"); !strings.Contains(body, remedy) {
+		t.Errorf("the status does not say %q: %s", remedy, body)
+	}
+	resend := func() string {
+		w := httptest.NewRecorder()
+		r := httpapitest.NewRequest(t, http.MethodPost, "/api/v1/streams/orders/resend",
+			strings.NewReader(`{"shard":"orders","letters":[{"row":1,"event":"6f1e7f9e-9d8a-5b7c-8d6e-0f1a2b3c4d5e"}]}`))
+		httpapitest.Checked(t, httpapi.Handler(h, prometheus.NewRegistry(), httpapi.Access{})).ServeHTTP(w, r)
+		var answer struct{ Error string }
+		if err := json.Unmarshal(w.Body.Bytes(), &answer); err != nil || w.Code != http.StatusConflict {
+			t.Errorf("%d %s, %v", w.Code, w.Body, err)
+		}
+		return answer.Error
+	}
+	if text := resend(); !strings.Contains(text, "BRIDGE_DEAD_LETTER is not set") {
+		t.Errorf("without a destination: %s", text)
+	}
+	a.opts.Config.Streams[0].DeadLetter = "dead"
+	if text := resend(); !strings.Contains(text, remedy) {
+		t.Errorf("of a table that cannot be read: %s", text)
+	}
 }

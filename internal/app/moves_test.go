@@ -1,6 +1,16 @@
 package app
 
-import "testing"
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"testing"
+
+	"example.org/bridge/checkpoint/store"
+	"example.org/bridge/internal/httpapi"
+	"example.org/bridge/internal/shard"
+	"example.org/bridge/reconcile"
+)
 
 // moves are lives of the entity M. Each calls meanwhile once, in its middle; it may start another
 // bridge.
@@ -97,6 +107,137 @@ func TestEntitiesThatMove(t *testing.T) {
 					life(h, func() { meanwhile(h) })
 					h.compare()
 				})
+			}
+		}
+	}
+}
+
+// pause pauses a table of the stream, or has it go on, empty for all.
+func (s *household) pause(table string, resume bool) httpapi.Paused {
+	s.t.Helper()
+	done, err := s.app.Daemon().Pause(s.t.Context(), httpapi.PauseRequest{Stream: "moves", Table: table, Resume: resume})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return done
+}
+
+// TestAPausedTableOfSeveral: of entities that tables share those are published whose row is in a
+// table that is not paused. The others wait, also behind a restart, and nothing is deleted that was
+// not read.
+func TestAPausedTableOfSeveral(t *testing.T) {
+	s := newServers(t)
+	s.filled()
+	s.saved()
+	if done := s.pause("a/shop.t", false); done.Shards != 1 || done.Publishing != 0 || done.PausedAt.IsZero() || done.NotOnBus != "" {
+		t.Errorf("%+v", done)
+	}
+	a, b := s.tables["a/shop.t"], s.tables["b/shop.t"]
+	// Ids 1 to 3 are anna, arthur and adele, and bertha, boris and bianca.
+	a.Delete(1)
+	s.insert("b/shop.t", "anna", "has moved to b")
+	s.update("a/shop.t", 2, "arthur", "has changed")
+	a.Delete(3)
+	s.insert("a/shop.t", "alma", "is new")
+	s.insert("b/shop.t", "bruno", "is new")
+	s.published("anna", "has moved to b")
+	s.published("bruno", "is new")
+
+	s.restart(false)
+	b.Delete(2)
+	s.insert("a/shop.t", "boris", "has moved to a")
+	s.eventually("b runs and a is paused", func() bool {
+		return s.shard("b/shop.t").State == shard.Running && s.shard("a/shop.t").State == shard.Paused
+	})
+	if accepted, err := s.app.Daemon().Reconcile("moves", reconcile.Mode{}); err != nil || accepted.Shards != 1 {
+		t.Errorf("a reconcile: %+v, %v", accepted, err)
+	}
+	s.eventually("b is compared", func() bool {
+		r := s.shard("b/shop.t").Reconcile
+		return !r.Running && !r.EndedAt.IsZero() && r.Waiting == 0
+	})
+	if a := s.shard("a/shop.t").Reconcile; a.Waiting != 0 || a.Totals.Failed != 0 {
+		t.Errorf("a, which is paused: %d requests, %d runs that failed", a.Waiting, a.Totals.Failed)
+	}
+	got := s.folded()
+	for name, want := range map[string]string{"arthur": "arthur is new", "adele": "adele is new", "alma": "", "boris": "boris is new"} {
+		if got[name] != want {
+			t.Errorf("%s is published as %q while its table is paused: %s", name, got[name], s.history())
+		}
+	}
+	if reasons := s.app.Daemon().Ready(t.Context()); len(reasons) > 0 {
+		t.Errorf("not ready: %+v", reasons)
+	}
+	for table, want := range map[string]error{"shop.t": httpapi.ErrNoStream, "": nil} {
+		if _, err := s.app.Daemon().Pause(t.Context(), httpapi.PauseRequest{Stream: "moves", Table: table}); !errors.Is(err, want) {
+			t.Errorf("%q: %v", table, err)
+		}
+	}
+	if _, err := s.app.Daemon().Reconcile("moves", reconcile.Mode{}); !errors.Is(err, httpapi.ErrCannotReconcile) {
+		t.Errorf("all is paused, and a reconcile: %v", err)
+	}
+	if _, err := s.app.Daemon().Pause(t.Context(), httpapi.PauseRequest{Stream: "moves", Table: "b/shop.t", Resume: true}); !errors.Is(err, httpapi.ErrCannotPause) {
+		t.Errorf("a table of a paused stream is resumed: %v", err)
+	}
+	s.pause("", true)
+	s.eventually("both run", func() bool {
+		return s.shard("b/shop.t").State == shard.Running && s.shard("a/shop.t").State == shard.Running
+	})
+	s.compare()
+}
+
+// syncedStore is a store whose syncs are those of a test.
+type syncedStore struct {
+	keptStore
+	sync func(context.Context) error
+}
+
+func (s syncedStore) Sync(ctx context.Context) error { return s.sync(ctx) }
+
+// TestAPauseIsAsTheStoreSays: a caller who leaves behind the write calls nothing off, a disk that
+// fails leaves no pause that begins later, and a command that changes nothing is durable as well.
+func TestAPauseIsAsTheStoreSays(t *testing.T) {
+	s := newServers(t)
+	ctx, leave := context.WithCancel(t.Context())
+	synced, broken := 0, errors.New("the disk is broken")
+	var fails error
+	a, err := Open(t.Context(), Options{Config: s.cfg, Logger: textLogger(t.Output()), openStore: func(context.Context, string, *slog.Logger) (store.Store, error) {
+		return syncedStore{keptStore{s.store}, func(ctx context.Context) error {
+			if _, limited := ctx.Deadline(); !limited || ctx.Err() != nil {
+				// It is not that of the pause.
+				return ctx.Err()
+			}
+			leave()
+			synced++
+			return errors.Join(fails, ctx.Err())
+		}}, nil
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.app = a
+	defer start(t, a)()
+	s.eventually("it runs", func() bool {
+		return s.shard("a/shop.t").State == shard.Running && s.shard("b/shop.t").State == shard.Running
+	})
+	ask := func(ctx context.Context, table string, resume bool) error {
+		_, err := a.Daemon().Pause(ctx, httpapi.PauseRequest{Stream: "moves", Table: table, Resume: resume})
+		return err
+	}
+	if err := ask(ctx, "", false); err != nil || ctx.Err() == nil || synced != 1 {
+		t.Errorf("a caller who has left: %v, %d syncs", err, synced)
+	}
+	for _, resume := range []bool{true, false} {
+		for i, fault := range []error{broken, nil, nil} {
+			before := synced
+			fails = fault
+			if err := ask(t.Context(), "", resume); !errors.Is(err, fault) || synced != before+1 {
+				t.Errorf("resume is %v, time %d: %v, %d syncs", resume, i, err, synced-before)
+			}
+			for _, table := range []string{"a/shop.t", "b/shop.t"} {
+				if since := s.shard(table).PausedAt; since.IsZero() != resume {
+					t.Errorf("resume is %v, time %d: %s is paused since %v", resume, i, table, since)
+				}
 			}
 		}
 	}

@@ -4,13 +4,17 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"path/filepath"
+	"runtime/metrics"
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
+	"example.org/bridge/checkpoint/store"
 	"example.org/bridge/internal/app/apptest"
 	"example.org/bridge/internal/config"
 )
@@ -105,4 +109,87 @@ func TestTheLogOfAHealthyRun(t *testing.T) {
 			t.Errorf("the log lacks %s:\n%s", want, log.String())
 		}
 	}
+}
+
+func TestGCPercent(t *testing.T) {
+	percent := func() uint64 {
+		sample := []metrics.Sample{{Name: "/gc/gogc:percent"}}
+		metrics.Read(sample)
+		return sample[0].Value.Uint64()
+	}
+	t.Setenv("GOGC", "")
+	t.Setenv("GOMEMLIMIT", "")
+	before := percent()
+	undo := setGCPercent()
+	if got := percent(); got != gcPercent {
+		t.Errorf("the percent is %d, want %d", got, gcPercent)
+	}
+	undo()
+	if got := percent(); got != before {
+		t.Errorf("the percent is %d at the end, it was %d", got, before)
+	}
+	for _, variable := range []string{"GOGC", "GOMEMLIMIT"} {
+		t.Run(variable+" counts instead", func(t *testing.T) {
+			t.Setenv(variable, "70MiB")
+			defer setGCPercent()()
+			if got := percent(); got != before {
+				t.Errorf("the percent is %d, it was %d", got, before)
+			}
+		})
+	}
+}
+
+func TestLedgersStayBelow64MiB(t *testing.T) {
+	for _, shards := range []int{0, 1, 2, 3, 100, 128, 129, 500, 1024} {
+		one := ledgerBytes(shards)
+		if sum := one * shards; one < leastLedgerBytes || one > mostLedgerBytes || sum > 64<<20 || shards <= 128 && sum > ledgersBytes {
+			t.Errorf("%d shards: %d bytes each, %d in all", shards, one, sum)
+		}
+	}
+}
+
+// TestAReloadWaitsForNoOtherServer: behind a reload the quiet tables of a server that is away,
+// which come first, do not hold up those of another one.
+func TestAReloadWaitsForNoOtherServer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newServers(t)
+		// By the 5 s that four of them may take, those of a would need 50 s.
+		names := "b/shop.t,b/shop.u"
+		for i := range 40 {
+			names = fmt.Sprintf("a/shop.t_%d,%s", i, names)
+			s.newShop("a")
+			s.tables[fmt.Sprintf("a/shop.t_%d", i)] = s.tables["a/shop.t"]
+		}
+		s.tables["b/shop.u"] = s.tables["b/shop.t"]
+		s.newShop("b")
+		s.configure(serversEnv("BRIDGE_STREAM_MOVES_TABLE", names))
+		s.start()
+		s.insert("b/shop.t", "bertha", "one")
+		s.insert("a/shop.t_0", "anna", "one")
+		s.published("bertha", "one")
+		s.published("anna", "one")
+		s.stop()
+		s.away.Store("a", true)
+		began := time.Now()
+		a, err := Open(t.Context(), Options{
+			Config: s.cfg, Logger: textLogger(t.Output()), former: &legacy{busy: map[store.Key]bool{{Stream: "moves", Shard: "b/shop.t"}: true}},
+			openStore: func(context.Context, string, *slog.Logger) (store.Store, error) { return keptStore{s.store}, nil },
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.app = a
+		stop := start(t, a)
+		defer stop()
+		for _, name := range []string{"b/shop.t", "b/shop.u"} {
+			s.eventually(name+" runs", func() bool { return s.shard(name).State == "running" })
+		}
+		if took := time.Since(began); took > 10*time.Second {
+			t.Errorf("the tables of b run after %s", took)
+		}
+		s.away.Delete("a")
+		s.eventually("the tables of a run", func() bool {
+			return s.shard("a/shop.t_0").State == "running" && s.shard("a/shop.t_39").State == "running"
+		})
+	})
 }

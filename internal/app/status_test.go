@@ -1,14 +1,22 @@
 package app
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
+	"io"
 	"log/slog"
 	"net"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
 
 	"example.org/bridge/checkpoint/store"
 	storememory "example.org/bridge/checkpoint/store/storetest/memory"
@@ -22,6 +30,7 @@ import (
 	"example.org/bridge/internal/null"
 	"example.org/bridge/internal/outage"
 	"example.org/bridge/internal/shard"
+	"example.org/bridge/internal/standby"
 	"example.org/bridge/internal/stream"
 	"example.org/bridge/reconcile"
 	"example.org/bridge/sink"
@@ -174,5 +183,116 @@ func TestATakenPortNamesTheVariable(t *testing.T) {
 	_, err = OpenProcess(t.Context(), ProcessOptions{Config: load(t, s.Env), Logger: slog.New(slog.DiscardHandler)})
 	if err == nil || !strings.Contains(err.Error(), "another process has the port: end it, or set BRIDGE_HTTP_ADDR") {
 		t.Errorf("error %v", err)
+	}
+}
+
+func TestReadinessOfWhatDoesNotAnswer(t *testing.T) {
+	// Neither heeds its context.
+	synctest.Test(t, func(t *testing.T) {
+		var asked atomic.Int64
+		answers := make(chan struct{})
+		hangs := func(context.Context) error {
+			asked.Add(1)
+			<-answers
+			return nil
+		}
+		h := health{&App{kept: new(kept), parts: parts{recovery: stream.New(stream.Options{}), faults: outage.New(slog.New(slog.DiscardHandler)), sources: probed(&httpapi.Probe{Ready: hangs})}, sinkProbe: &httpapi.Probe{Ready: hangs}}}
+		pages := httpapi.Handler(h, prometheus.NewRegistry(), httpapi.Access{})
+		probe := func() (int, string) {
+			w := httptest.NewRecorder()
+			pages.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/readyz", nil))
+			body, _ := io.ReadAll(w.Body) // of memory
+			return w.Code, string(body)
+		}
+		for range 20 {
+			begun := time.Now()
+			code, body := probe()
+			if took := time.Since(begun); code != 503 || took > 10*time.Second || !strings.Contains(body, "source:") || !strings.Contains(body, "sink:") {
+				t.Fatalf("%d after %s: %s", code, took, body)
+			}
+		}
+		if n := asked.Load(); n != 2 {
+			t.Errorf("source and bus were asked %d times, want each once", n)
+		}
+		close(answers)
+		synctest.Wait()
+		if code, body := probe(); code != 200 {
+			t.Errorf("%d once they answer: %s", code, body)
+		}
+	})
+}
+
+func TestLoopsThatStandStill(t *testing.T) {
+	// The clock stands still meanwhile.
+	synctest.Test(t, func(t *testing.T) {
+		for name, c := range map[string]struct {
+			still time.Duration
+			alive bool
+		}{
+			"a loop with a heartbeat 59 s ago is alive":  {59 * time.Second, true},
+			"a loop with a heartbeat 61 s ago is not":    {61 * time.Second, false},
+			"a loop with a heartbeat 60 s ago is, still": {60 * time.Second, true},
+		} {
+			err := heartbeat(shard.Status{Stream: "orders", Shard: "t", Loop: "saver", LastHeartbeat: time.Now().Add(-c.still)})
+			if c.alive != (err == nil) || err != nil && !strings.Contains(err.Error(), "the saver of shard t of stream orders") {
+				t.Errorf("%s: %v", name, err)
+			}
+			err = reconciles(reconcile.Status{Stream: "orders", Shard: "t", Trying: time.Now().Add(-c.still - reconcile.TryLimit)})
+			if c.alive != (err == nil) || err != nil && !strings.Contains(err.Error(), "the reconcile of shard t of stream orders") {
+				t.Errorf("%s, in a reconcile beyond its limit: %v", name, err)
+			}
+		}
+		if err := reconciles(reconcile.Status{}); err != nil {
+			t.Errorf("a reconcile that does nothing: %v", err)
+		}
+	})
+}
+
+func TestAdvertised(t *testing.T) {
+	bus := []string{"127.0.0.1:9092"}
+	for listens, want := range map[string]string{
+		"127.0.0.1:8080": "127.0.0.1:8080",
+		"10.1.2.3:8080":  "10.1.2.3:8080",
+		"0.0.0.0:8080":   "127.0.0.1:8080",
+		"[::]:8080":      "127.0.0.1:8080",
+	} {
+		addr, err := net.ResolveTCPAddr("tcp", listens)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := advertised(t.Context(), addr, bus); got != want {
+			t.Errorf("%s is reached at %s, want %s", listens, got, want)
+		}
+	}
+	// Without a name that is known it is the address towards other networks, where there are any.
+	if got := localIP(t.Context(), []string{"bus.invalid:9092"}); got != "" && net.ParseIP(got) == nil {
+		t.Errorf("got %q, not an address", got)
+	}
+}
+
+// TestWhoIsAsked: a process that waits says why the one that works cannot be asked, and what to do.
+func TestWhoIsAsked(t *testing.T) {
+	working := func(host, addr string) standby.Claim { return standby.Claim{Member: "a", Host: host, Addr: addr} }
+	for _, c := range []struct {
+		name   string
+		status standby.Status
+		peer   httpapi.Peer
+		words  string
+	}{
+		{"itself", standby.Status{Member: "b", Works: true}, httpapi.Peer{Self: true, Member: "b"}, ""},
+		{"another host", standby.Status{Host: "h2", Claim: working("h1", "10.0.0.1:8080")}, httpapi.Peer{Member: "a", Addr: "10.0.0.1:8080"}, ""},
+		{"another process of its host", standby.Status{Host: "h1", Claim: working("h1", "127.0.0.1:8080")}, httpapi.Peer{Member: "a", Addr: "127.0.0.1:8080"}, ""},
+		{"none that is known", standby.Status{Host: "h2"}, httpapi.Peer{}, "which one works is not known now: ask again"},
+		{"one that listens nowhere", standby.Status{Host: "h2", Claim: working("h1", "")}, httpapi.Peer{}, "a on h1 works and listens nowhere"},
+		{"one that its host alone reaches", standby.Status{Host: "h2", Claim: working("h1", "127.0.0.1:8080")}, httpapi.Peer{}, "run the command there, or set BRIDGE_HTTP_ADDR to :8080"},
+	} {
+		peer, err := peerOf(&c.status)
+		peer.Name = ""
+		switch {
+		case c.words == "" && (err != nil || peer != c.peer):
+			t.Errorf("%s: %+v, %v", c.name, peer, err)
+		case c.words != "" && (err == nil || !strings.Contains(err.Error(), c.words)):
+			t.Errorf("%s: %v", c.name, err)
+		}
 	}
 }

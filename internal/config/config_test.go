@@ -1,14 +1,28 @@
 package config
 
 import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"os"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"example.org/bridge/event"
+	"example.org/bridge/internal/config/configtest"
 	"example.org/bridge/internal/driver"
+	kafkadriver "example.org/bridge/internal/driver/kafka"
+	natsdriver "example.org/bridge/internal/driver/nats"
+	"example.org/bridge/internal/option"
+	"example.org/bridge/internal/stream"
+	"example.org/bridge/sink/jetstream"
 	"example.org/bridge/sink/kafka"
+	"example.org/bridge/source"
+	"example.org/bridge/source/ledger"
 )
 
 func TestConfig(t *testing.T) {
@@ -125,4 +139,165 @@ func TestStreamPrefixes(t *testing.T) {
 			}
 		}
 	})
+}
+
+// The environments of tests.
+type settingsOf = configtest.Env
+
+var minimal, with = configtest.Minimal, configtest.With
+
+// load reads a configuration that must be right.
+func load(t *testing.T, env settingsOf) *Config {
+	t.Helper()
+	cfg, err := Load(env.Environ(), &Redactor{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return cfg
+}
+
+// kafkaOf and natsOf return the options with which the bus is opened.
+func kafkaOf(s Sink) kafka.Options    { return s.Driver.(*kafkadriver.Driver).Options }
+func natsOf(s Sink) jetstream.Options { return s.Driver.(*natsdriver.Driver).Options }
+
+func TestStreamLoggerNamesTheVariablesOfItsStream(t *testing.T) {
+	var log strings.Builder
+	logger := slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{ReplaceAttr: new(Redactor).Attr}))
+	one := StreamLogger(logger, "orders").With("shard", "items")
+	one.Error("shard stopped", "error", fmt.Errorf("read items: %w", option.Errorf("no column %q, which %s names", "x", option.Created)), "rows", 3)
+	one.Warn("no name", "error", errors.New("EOF"))
+	for _, want := range []string{"which BRIDGE_STREAM_ORDERS_CREATED names", "stream=orders shard=items", "rows=3", "error=EOF"} {
+		if !strings.Contains(log.String(), want) {
+			t.Errorf("the log does not say %q:\n%s", want, log.String())
+		}
+	}
+}
+
+func TestEventVersion(t *testing.T) {
+	if got := load(t, minimal()).Streams[0].Version; got != "1.0.0" {
+		t.Errorf("without one it is %q", got)
+	}
+	cfg := load(t, with("BRIDGE_STREAM_ORDERS_EVENT_VERSION", "2.0.10"))
+	e, err := cfg.Encoder(&cfg.Streams[0], cfg.Streams[0].Tables[0])
+	if err != nil || e.Version() != "2.0.10" {
+		t.Errorf("got %v, %v", e, err)
+	}
+}
+
+// TestConnections: a source can have its own bound, none too.
+func TestConnections(t *testing.T) {
+	for own, want := range map[string]int{"-": 9, "12": 12, "0": 0} {
+		all := load(t, several("BRIDGE_SOURCE_CONNECTIONS", "9", "BRIDGE_SOURCE_B_CONNECTIONS", own)).Sources
+		if all[0].Connections != 9 || all[1].Connections != want {
+			t.Errorf("%s: %d and %d connections", own, all[0].Connections, all[1].Connections)
+		}
+	}
+	load(t, with("BRIDGE_SOURCE_CONNECTIONS", "7"))
+}
+
+func TestStaleAfter(t *testing.T) {
+	cfg := load(t, with("BRIDGE_STREAM_ORDERS_STALE_AFTER", "10m", "BRIDGE_STREAM_ORDERS_MODIFIED", "m", "BRIDGE_STREAM_ORDERS_RECONCILE_INTERVAL", "1m"))
+	if spec := cfg.Streams[0].Spec("t"); spec.StaleAfter != 10*time.Minute || spec.Zone == nil || len(cfg.Warnings) != 0 {
+		t.Errorf("%+v, warned of %v", spec, cfg.Warnings)
+	}
+}
+
+func TestChangesLimitsAlone(t *testing.T) {
+	before := with("BRIDGE_RATE", "5")
+	for _, c := range []struct {
+		name, value string
+		want        bool
+	}{
+		{"BRIDGE_RATE", "6", true}, {"BRIDGE_RATE", "5", false}, {"BRIDGE_STREAM_ORDERS_RATE", "9", true}, {"BRIDGE_SOURCE_CONNECTIONS", "20", true},
+		{"BRIDGE_STREAM_ORDERS_RECONCILE_RATE", "9", false}, {"BRIDGE_POLL_INTERVAL", "1s", false},
+	} {
+		after := maps.Clone(before)
+		after[c.name] = c.value
+		if got := load(t, before).ChangesLimitsAlone(load(t, after)); got != c.want {
+			t.Errorf("%s=%s: %t", c.name, c.value, got)
+		}
+		after["BRIDGE_BATCH_ROWS"] = "17"
+		if load(t, before).ChangesLimitsAlone(load(t, after)) {
+			t.Errorf("%s with BATCH_ROWS changes limits alone", c.name)
+		}
+	}
+}
+
+func TestNaming(t *testing.T) {
+	for _, c := range []struct {
+		stream string
+		name   option.Name
+		want   string
+	}{
+		{"", option.NATSCreateStream, "BRIDGE_NATS_CREATE_STREAM"},
+		{"orders", option.NATSCreateStream, "BRIDGE_NATS_CREATE_STREAM"},
+		{"", option.DeadLetter, "BRIDGE_DEAD_LETTER"},
+		{"orders", option.TimeZone, "BRIDGE_STREAM_ORDERS_TIME_ZONE"},
+		{"orders", option.Created, "BRIDGE_STREAM_ORDERS_CREATED"},
+		{"", option.Created, "BRIDGE_STREAM_<NAME>_CREATED"},
+	} {
+		if got := Naming(c.stream)(c.name); got != c.want {
+			t.Errorf("%s of stream %q is named %s, want %s", c.name, c.stream, got, c.want)
+		}
+	}
+}
+
+// TestErrorsOfAStreamNameItsVariables has errors of packages that know no variable, wrapped as a
+// shard wraps them.
+func TestErrorsOfAStreamNameItsVariables(t *testing.T) {
+	columns := &source.Columns{List: []source.Column{{Name: "id", Kind: source.Int}, {Name: "row", Kind: source.Text}}, Key: []int{0}, Created: -1, Modified: -1, Deleted: -1}
+	bind := func(fields ...event.Field) error {
+		encoder, err := event.NewEncoder(event.Options{
+			Stream: "orders", Shard: "orders", Kind: event.Capability, Stem: "Order", Version: "1.0.0", Format: event.FormatEiffel,
+			Domain: "d", Source: "s", Table: "orders", BadValue: event.StopOnBad, Fields: fields,
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return encoder.Bind(columns)
+	}
+	_, hold := ledger.New(ledger.Options{Policy: ledger.GapHold, Order: source.OrderSegmented}, 0)
+	_, start := stream.StartProgress(event.Release, stream.StartSetting{After: 10}, 5)
+	if !errors.Is(start, source.ErrUnfit) {
+		t.Errorf("%v does not wrap source.ErrUnfit", start)
+	}
+	const own = "BRIDGE_STREAM_ORDERS_"
+	for name, c := range map[string]struct {
+		err  error
+		want []string
+	}{
+		"a value that cannot be encoded": {&event.BadValueError{Table: "orders", Row: 7, Column: "name", Fault: "is not valid UTF-8"}, []string{"out of " + own + "FIELDS", "set " + own + "ON_BAD_VALUE=null"}},
+		"a column that is not there":     {bind(event.Field{Column: "nowhere"}), []string{own + "FIELDS names", "correct " + own + "FIELDS to"}},
+		"a column that is there twice":   {bind(event.Field{Column: "id", Member: "a"}, event.Field{Column: "id", Member: "b"}), []string{own + "FIELDS names"}},
+		"a member that events keep":      {bind(), []string{"another member in " + own + "FIELDS"}},
+		"a policy that does not fit":     {hold, []string{own + "GAP_POLICY=hold", own + "ID_ORDER=segmented", "use " + own + "GAP_POLICY=late"}},
+		"a start above the table":        {start, []string{own + "START is 10", "correct " + own + "START,"}},
+	} {
+		err := fmt.Errorf("orders: %w: %w", source.ErrUnfit, c.err)
+		got := StreamText("orders")(err)
+		for _, want := range c.want {
+			if c.err == nil || !strings.Contains(got, want) {
+				t.Errorf("%s: %q does not say %q", name, got, want)
+			}
+		}
+		if short := strings.ReplaceAll(got, own, ""); short != err.Error() {
+			t.Errorf("%s: the text is %q, the error says %q", name, got, err)
+		}
+	}
+}
+
+func TestEveryOptionHasAVariable(t *testing.T) {
+	source, err := os.ReadFile("../option/option.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	names := regexp.MustCompile(`Name = "([A-Z_]+)"`).FindAllStringSubmatch(string(source), -1)
+	if len(names) == 0 {
+		t.Fatal("no options")
+	}
+	for _, name := range names {
+		if variable := Naming("orders")(option.Name(name[1])); !slices.Contains(NewDrivers().known([]string{"orders"}), variable) {
+			t.Errorf("%s is not a variable", variable)
+		}
+	}
 }

@@ -2,6 +2,7 @@ package config
 
 import (
 	"errors"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -95,5 +96,123 @@ func TestASourceThatCannotBeOpenedIsNamed(t *testing.T) {
 	_, err := Load(several("BRIDGE_SOURCE_A_URL", "sqlite:///").Environ(), &Redactor{})
 	if e, is := errors.AsType[*Error](err); !is || e.Faults[0].Variable != "BRIDGE_SOURCE_A_URL" {
 		t.Error(err)
+	}
+}
+
+func TestShare(t *testing.T) {
+	shared := func(more ...string) settingsOf {
+		return with(append([]string{"BRIDGE_CHECKPOINT_URL", "bus:///var/lib/bridge", "BRIDGE_SHARE", "1/3"}, more...)...)
+	}
+	t.Run("it has a folder of its own, and a name on the bus", func(t *testing.T) {
+		cfg := load(t, shared())
+		if cfg.Share.String() != "1/3" || cfg.CheckpointPath != "/var/lib/bridge/1-of-3" {
+			t.Errorf("share %s has the folder %s", cfg.Share, cfg.CheckpointPath)
+		}
+		if folder := load(t, shared("BRIDGE_CHECKPOINT_URL", "bus:")).CheckpointPath; filepath.Base(folder) != "1-of-3" {
+			t.Errorf("the folder is %s", folder)
+		}
+	})
+	t.Run("a reload cannot change it", func(t *testing.T) {
+		if _, err := load(t, shared()).Reloaded(load(t, shared("BRIDGE_SHARE", "2/3"))); err == nil || !strings.Contains(err.Error(), "BRIDGE_SHARE") {
+			t.Errorf("the error is %v", err)
+		}
+	})
+	t.Run("without it nothing is another", func(t *testing.T) {
+		cfg := load(t, with("BRIDGE_CHECKPOINT_URL", "bus:///var/lib/bridge"))
+		if cfg.Share.One() || OfShare(cfg) != cfg || cfg.CheckpointPath != "/var/lib/bridge" {
+			t.Errorf("share %s has the folder %s", cfg.Share, cfg.CheckpointPath)
+		}
+	})
+}
+
+// TestTablesOfAShare: each table of a release stream, and of entities that are of their table, is
+// in one share; a stream whose entities may move is in one as a whole; of patterns each share has
+// what matches there.
+func TestTablesOfAShare(t *testing.T) {
+	all := with("BRIDGE_CHECKPOINT_URL", "bus:", "BRIDGE_STREAMS", "facts,states,moving,found,few",
+		"BRIDGE_STREAM_FACTS_TABLE", "t_{0..39}", "BRIDGE_STREAM_FACTS_KIND", "release",
+		"BRIDGE_STREAM_STATES_TABLE", "u_{0..39}", "BRIDGE_STREAM_STATES_KIND", "capability",
+		"BRIDGE_STREAM_MOVING_TABLE", "v_{0..39}", "BRIDGE_STREAM_MOVING_KIND", "capability", "BRIDGE_STREAM_MOVING_KEY", "name",
+		"BRIDGE_STREAM_FOUND_TABLE", "w_0,x_*", "BRIDGE_STREAM_FOUND_KIND", "release",
+		"BRIDGE_STREAM_FEW_TABLE", "few", "BRIDGE_STREAM_FEW_KIND", "release",
+	)
+	found := map[string][]string{"found": {"x_0", "x_1", "x_2", "x_3", "x_4", "x_5", "x_6", "x_7"}}
+	owners := make(map[string]int)
+	delete(all, "BRIDGE_STREAM_ORDERS_TABLE")
+	delete(all, "BRIDGE_STREAM_ORDERS_KIND")
+	for _, share := range []string{"0/3", "1/3", "2/3"} {
+		all["BRIDGE_SHARE"] = share
+		full := load(t, all)
+		own := OfShare(full)
+		for _, one := range []*Config{own, OfShare(own).WithTables(found)} {
+			moving := one.Stream("moving")
+			if moving != nil && len(moving.Tables) != 40 {
+				t.Errorf("share %s has %d tables of moving", share, len(moving.Tables))
+			}
+			if one.Stream("found") == nil {
+				t.Errorf("share %s does not look for tables", share)
+			}
+		}
+		for _, s := range own.WithTables(found).Streams {
+			for _, table := range s.Tables {
+				owners[s.Name+" "+table]++
+			}
+			if n := len(s.Tables); n == 40 && s.Name != "moving" {
+				t.Errorf("share %s has all tables of %s", share, s.Name)
+			}
+		}
+		if len(full.Streams) != 5 || len(full.Stream("facts").Tables) != 40 || !slices.Equal(full.WithTables(found).Stream("found").Tables, append([]string{"w_0"}, found["found"]...)) {
+			t.Errorf("all streams are %+v", full.Streams)
+		}
+	}
+	if len(owners) != 3*40+1+8+1 {
+		t.Errorf("%d tables have an owner", len(owners))
+	}
+	for table, n := range owners {
+		if n != 1 {
+			t.Errorf("%s has %d owners", table, n)
+		}
+	}
+}
+
+// TestTablesOfAPatternGoWhereTheirRowsSay: DESTINATIONS bounds what a column of the rows may name.
+func TestTablesOfAPatternGoWhereTheirRowsSay(t *testing.T) {
+	const stream = "BRIDGE_STREAM_ORDERS_"
+	for _, c := range []struct{ sink, to, bounds string }{
+		{"kafka://k", "{column:topic}", "orders,bills"},
+		{"kafka://k", "o.{column:topic}", "o.orders"},
+		{"kafka://k", "{table}.{column:topic}", "outbox_1.orders,outbox_eu.orders"},
+		{"nats://n", "{table}.{column:topic}", "outbox_1.*"},
+		{"nats://n", "o.{type}.{column:topic}", "o.OutboxPublishedEvent.orders"},
+		{"nats://n", "o.{key}.{column:topic}", "o.7.orders"},
+	} {
+		cfg := load(t, with("BRIDGE_SINK_URL", c.sink, stream+"TABLE", "outbox_*", stream+"KIND", "release", stream+"PAYLOAD", "payload", stream+"DEAD_LETTER", "dead",
+			stream+"DESTINATION", c.to, stream+"DESTINATIONS", c.bounds))
+		if err := cfg.CanPublish(&cfg.Streams[0], "outbox_1"); err != nil {
+			t.Errorf("%s: %v", c.to, err)
+		}
+	}
+}
+
+// TestTablesThatMatch: tables of a pattern are there once, under the name that the pattern gives
+// them, and lead to subjects that do not change with them.
+func TestTablesThatMatch(t *testing.T) {
+	cfg := load(t, with("BRIDGE_SINK_URL", "nats://n", "BRIDGE_STREAM_ORDERS_TABLE", "orders_1,shop.orders_*", "BRIDGE_STREAM_ORDERS_DESTINATION", "x.{table}"))
+	found := cfg.WithTables(map[string][]string{"orders": {"shop.orders_1", "shop.orders_2"}})
+	s := &found.Streams[0]
+	if got := strings.Join(s.Tables, " "); got != "orders_1 shop.orders_2" {
+		t.Errorf("tables %s", got)
+	}
+	if found.Matched(s, "orders_1") || !found.Matched(s, "shop.orders_3") || found.Matched(s, "shop.bills") || !found.Has(s)("shop.orders_1") {
+		t.Error("what a pattern matches")
+	}
+	before, after := cfg.Destinations(&cfg.Streams[0]), found.Destinations(s)
+	if strings.Join(before, " ") != "x.*" || strings.Join(after, " ") != "x.*" {
+		t.Errorf("destinations %q, then %q", before, after)
+	}
+	for table, fits := range map[string]bool{"shop.orders_3": true, "shop.orders_{3}": false, "shop.orders_*": false, "shop.bills": false} {
+		if err := found.CanPublish(s, table); (err == nil) != fits {
+			t.Errorf("%s: %v", table, err)
+		}
 	}
 }
