@@ -19,7 +19,7 @@ import (
 
 	"github.com/go-sql-driver/mysql"
 
-	"example.org/bridge/internal/processlist"
+	"example.org/bridge/tests/processlist"
 )
 
 // DatabaseServer is a MariaDB or MySQL server with an administrator's login.

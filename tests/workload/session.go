@@ -17,7 +17,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"example.org/bridge/client/backoff"
-	"example.org/bridge/internal/processlist"
+	"example.org/bridge/tests/processlist"
 )
 
 // grace is how long a statement under way may take once the context of a run has ended.

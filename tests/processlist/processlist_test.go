@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"example.org/bridge/client/backoff"
-	"example.org/bridge/internal/processlist"
+	"example.org/bridge/tests/processlist"
 	"example.org/bridge/tests/testenv"
 )
 
