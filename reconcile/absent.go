@@ -22,19 +22,7 @@ type candidates struct {
 	bytes int
 }
 
-func (c *candidates) add(entry *store.Change) {
-	own := *entry
-	own.Entity = slices.Clone(entry.Entity)
-	c.list = append(c.list, own)
-	c.bytes += len(own.Entity)
-}
-
 func (c *candidates) full() bool { return len(c.list) >= MaxNominated || c.bytes >= candidateBytes }
-
-func (c *candidates) clear() {
-	clear(c.list)
-	c.list, c.bytes = c.list[:0], 0
-}
 
 // candidate notes an entity that has no row under the id of its entry.
 func (p *pass) candidate(entry *store.Change) {
@@ -46,7 +34,10 @@ func (p *pass) candidate(entry *store.Change) {
 			p.run.Gone++
 		}
 	default:
-		p.candidates.add(entry)
+		own := *entry
+		own.Entity = slices.Clone(entry.Entity)
+		p.candidates.list = append(p.candidates.list, own)
+		p.candidates.bytes += len(own.Entity)
 	}
 }
 
@@ -79,7 +70,8 @@ func (p *pass) findCandidates(ctx context.Context) error {
 			}
 		}
 	}
-	p.candidates.clear()
+	clear(p.candidates.list)
+	p.candidates = candidates{list: p.candidates.list[:0]}
 	// If the guard will trip anyway, the candidates need not be saved.
 	room := p.run.Scanned + p.top - min(p.top, p.run.Bound)
 	p.beyond = p.spent && !p.run.Allowed && p.opts.guard().Beyond(p.run.found(), room)
@@ -135,17 +127,28 @@ func (p *pass) nominateAbsent(ctx context.Context) error {
 		return nil
 	}
 	p.run.Guard = ""
-	if p.run.Waiting == 0 {
-		return nil
-	}
-	return p.eachWaiting(ctx, p.run.Judged, p.run.Waiting, func(entities [][]byte) error {
-		if err := p.rows.nominate(ctx, Nomination{Entities: entities}); err != nil {
+	for p.run.Judged < p.run.Waiting {
+		var entities [][]byte
+		err := p.retry(ctx, "read what waits in the checkpoint", func() (err error) {
+			entities, err = p.absentFrom(ctx, p.run.Judged)
+			return err
+		})
+		if err != nil {
 			return err
 		}
-		p.run.Judged += uint64(len(entities))
-		p.tracker.progress(p)
-		return p.save(ctx)
-	})
+		for some := range slices.Chunk(entities, MaxNominated) {
+			p.rows.flying = p.rows.begin(ctx, Nomination{Entities: some})
+			if err := p.rows.wait(); err != nil {
+				return err
+			}
+			p.run.Judged += uint64(len(some))
+			p.tracker.progress(p)
+			if err := p.save(ctx); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // Guard decides whether suspiciously many entities are gone. It is pure.
@@ -332,21 +335,19 @@ type viewCursor struct {
 	ended bool
 }
 
-// peek returns the entry at the cursor, nil at the end; advance moves on. The entry is valid until
-// the next peek.
-func (c *viewCursor) peek(ctx context.Context) (*store.Change, error) {
+// upTo returns the entry at the cursor, nil at the end and where its row is above an id; next moves
+// on. The entry is valid until the next call.
+func (c *viewCursor) upTo(ctx context.Context, id uint64) (*store.Change, error) {
 	if c.next == len(c.entries) && !c.ended {
 		if err := c.fill(ctx); err != nil {
 			return nil, err
 		}
 	}
-	if c.next == len(c.entries) {
+	if c.next == len(c.entries) || c.entries[c.next].Entry.Row > id {
 		return nil, nil
 	}
 	return &c.entries[c.next], nil
 }
-
-func (c *viewCursor) advance() { c.next++ }
 
 // fill reads the next entries. Entries of the same row come together.
 func (c *viewCursor) fill(ctx context.Context) error {

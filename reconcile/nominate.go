@@ -16,7 +16,8 @@ import (
 // nominator gathers rows and nominates them, one nomination at a time, while the scan goes on. It
 // serves one goroutine.
 type nominator struct {
-	owner nominee
+	// nominate is that of the [Owner], or of the dry run.
+	nominate func(ctx context.Context, n Nomination) (Verdict, error)
 	// timeout bounds a nomination, so that the other shards of the database get their turn while
 	// the bus is away.
 	timeout time.Duration
@@ -29,11 +30,6 @@ type nominator struct {
 	ids           int
 	// flying is the nomination that the owner has not decided yet.
 	flying chan outcome
-}
-
-// nominee is an [Owner], as far as nominations go.
-type nominee interface {
-	Nominate(ctx context.Context, n Nomination) (Verdict, error)
 }
 
 type outcome struct {
@@ -72,7 +68,7 @@ func (n *nominator) begin(ctx context.Context, named Nomination) chan outcome {
 		defer cancel()
 		var o outcome
 		o.err = panics.Guard(func() (err error) {
-			o.verdict, err = n.owner.Nominate(ctx, named)
+			o.verdict, err = n.nominate(ctx, named)
 			return err
 		})
 		flying <- o
@@ -96,20 +92,6 @@ func (n *nominator) wait() error {
 	return o.err
 }
 
-// flush nominates the gathered rows and blocks until the owner has decided.
-func (n *nominator) flush(ctx context.Context) error {
-	if err := n.send(ctx); err != nil {
-		return err
-	}
-	return n.wait()
-}
-
-// nominate makes a nomination and blocks until the owner has decided.
-func (n *nominator) nominate(ctx context.Context, named Nomination) error {
-	n.flying = n.begin(ctx, named)
-	return n.wait()
-}
-
 var errTimeout = errors.New("what differs could not be published for long: is the bus away?")
 
 // dryRun nominates in a dry run: it reads nominated rows again and counts the events that the
@@ -128,8 +110,7 @@ type dryRow struct {
 	row uint64
 }
 
-// Nominate implements nominee.
-func (d *dryRun) Nominate(ctx context.Context, n Nomination) (verdict Verdict, err error) {
+func (d *dryRun) nominate(ctx context.Context, n Nomination) (verdict Verdict, err error) {
 	for ranges := n.Rows; len(ranges) > 0; {
 		if err := d.read(ctx, source.Query{Ranges: ranges, Limit: d.opts.PageRows, MaxBytes: d.opts.PageBytes}, &d.page); err != nil {
 			return verdict, err

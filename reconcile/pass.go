@@ -101,12 +101,12 @@ func (p *pass) begin(ctx context.Context) error {
 	}
 	p.began, p.saved, p.top = p.run.After, time.Now(), p.page.MaxID
 	p.view = viewCursor{reconciler: p.Reconciler, after: p.run.After}
-	p.rows = nominator{owner: p.opts.Owner, timeout: p.opts.RetryLimit, count: p.count}
+	p.rows = nominator{nominate: p.opts.Owner.Nominate, timeout: p.opts.RetryLimit, count: p.count}
 	if p.mode.DryRun {
 		if err := p.dry.begin(ctx, p); err != nil {
 			return err
 		}
-		p.rows.owner, p.rows.alone = &p.dry, true
+		p.rows.nominate, p.rows.alone = p.dry.nominate, true
 	}
 	if !p.resumed && len(p.page.Rows) > 0 {
 		p.base = p.page.Rows[0].ID - 1
@@ -178,7 +178,10 @@ func (p *pass) commit(ctx context.Context) error {
 	if err := p.compareSilent(ctx); err != nil {
 		return err
 	}
-	if err := p.rows.flush(ctx); err != nil {
+	if err := p.rows.send(ctx); err != nil {
+		return err
+	}
+	if err := p.rows.wait(); err != nil {
 		return err
 	}
 	if err := p.findCandidates(ctx); err != nil {
@@ -295,30 +298,6 @@ func encode(v any) []byte {
 		panic(err) // No such value fails but a time beyond the year 9999.
 	}
 	return b
-}
-
-// eachWaiting calls do with the entities that wait in the store, from a number to before another
-// one, one nomination's worth at a time.
-func (r *Reconciler) eachWaiting(ctx context.Context, from, end uint64, do func([][]byte) error) error {
-	for from < end {
-		var entities [][]byte
-		err := r.retry(ctx, "read what waits in the checkpoint", func() (err error) {
-			entities, err = r.absentFrom(ctx, from)
-			return err
-		})
-		if err != nil {
-			return err
-		}
-		from += uint64(len(entities))
-		for len(entities) > 0 {
-			n := min(len(entities), MaxNominated)
-			if err := do(entities[:n]); err != nil {
-				return err
-			}
-			entities = entities[n:]
-		}
-	}
-	return nil
 }
 
 // absentFrom returns entities that wait in the store, from the given number to the end of their

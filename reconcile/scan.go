@@ -39,14 +39,14 @@ func (p *pass) beyondBound(ctx context.Context) error {
 		from = max(from, reach)
 	}
 	for {
-		entry, err := p.view.peek(ctx)
+		entry, err := p.view.upTo(ctx, from)
 		if err != nil {
 			return err
 		}
-		if entry == nil || entry.Entry.Row > from {
+		if entry == nil {
 			break
 		}
-		p.view.advance()
+		p.view.next++
 	}
 	p.run.After = max(p.run.After, from)
 	if err := p.passOver(ctx, math.MaxUint64); err != nil {
@@ -153,11 +153,11 @@ func (p *pass) compare(ctx context.Context, read readPage) error {
 // moves the run there.
 func (p *pass) passOver(ctx context.Context, through uint64) error {
 	for {
-		entry, err := p.view.peek(ctx)
+		entry, err := p.view.upTo(ctx, through)
 		if err != nil {
 			return err
 		}
-		if entry == nil || entry.Entry.Row > through {
+		if entry == nil {
 			p.run.After = max(p.run.After, through)
 			return nil
 		}
@@ -168,7 +168,7 @@ func (p *pass) passOver(ctx context.Context, through uint64) error {
 		}
 		p.candidate(entry)
 		p.run.After = entry.Entry.Row
-		p.view.advance()
+		p.view.next++
 	}
 }
 
@@ -180,11 +180,12 @@ func (p *pass) compareRow(ctx context.Context, page *source.Page, row *source.Ro
 	}
 	known, same := false, false
 	for {
-		entry, err := p.view.peek(ctx)
+		// Entries of rows below have been passed.
+		entry, err := p.view.upTo(ctx, row.ID)
 		if err != nil {
 			return err
 		}
-		if entry == nil || entry.Entry.Row != row.ID {
+		if entry == nil {
 			break
 		}
 		if bytes.Equal(entry.Entity, seen.Key) && !seen.Keyless && !seen.Stale {
@@ -194,7 +195,7 @@ func (p *pass) compareRow(ctx context.Context, page *source.Page, row *source.Ro
 			// The row is about another entity now, or counts as gone.
 			p.candidate(entry)
 		}
-		p.view.advance()
+		p.view.next++
 	}
 	p.run.Scanned++
 	p.run.After = row.ID
