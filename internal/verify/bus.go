@@ -3,11 +3,9 @@ package verify
 import (
 	"bytes"
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
-	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -260,26 +258,4 @@ func (b *Bus) fetch(ctx context.Context, index int, at uint64) (found *Message, 
 		return nil
 	})
 	return found, err
-}
-
-// hash is what Kafka chooses the partition of a key by: its remainder by their number is the
-// partition's.
-func (m *Message) hash() uint32 { return murmur2(m.Key) & math.MaxInt32 }
-
-// murmur2 is the hash by which Java's producer chooses the partition of a key: MurmurHash 2.0 with
-// the seed 0x9747b28c.
-func murmur2(key []byte) uint32 {
-	const m, r, seed = 0x5bd1e995, 24, 0x9747b28c
-	h := uint32(seed) ^ uint32(len(key))
-	for ; len(key) >= 4; key = key[4:] {
-		k := binary.LittleEndian.Uint32(key) * m
-		h = h*m ^ (k^k>>r)*m
-	}
-	if len(key) > 0 {
-		var last [4]byte
-		copy(last[:], key)
-		h = (h ^ binary.LittleEndian.Uint32(last[:])) * m
-	}
-	h = (h ^ h>>13) * m
-	return h ^ h>>15
 }

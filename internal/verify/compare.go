@@ -81,7 +81,8 @@ func (s *schema) keyIsID() bool { return len(s.columns.Key) == 1 && s.columns.Ke
 // identityOf digests what tells the row of an event from another one under its id: CREATED, unless
 // an update changes that, else the key unless that is the id; 0 where there is nothing.
 func (s *schema) identityOf(b *body, key []byte) uint64 {
-	if created := b.member(s.columns.Created); created != nil && !s.columns.CreatedMoves && string(created) != "null" {
+	if i := slices.Index(b.at, s.columns.Created); i >= 0 && !s.columns.CreatedMoves && string(b.members[i].Value) != "null" {
+		created := b.members[i].Value
 		if isTimestamp(created) {
 			created = created[:len(created)-2]
 			if len(created) > 20 {

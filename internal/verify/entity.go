@@ -280,16 +280,6 @@ func (s *table) setLast(n *entity, m *Message, e *envelope, v *verdict, this *st
 // isExample reports whether an example is about the last message.
 func (e *entity) isExample(x Example) bool { return x.At == e.at && x.partition == int(e.partition) }
 
-// countLive counts the entities that live by the bus.
-func (l *entities) countLive() (n uint64) {
-	for _, one := range l.index {
-		if !one.dead {
-			n++
-		}
-	}
-	return n
-}
-
 // finish reports links that lead nowhere, histories that begin again, and events in the wrong
 // order.
 func (l *entities) finish(partitions []Partition) {

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strconv"
 
+	kafkago "github.com/segmentio/kafka-go"
+
 	"example.org/bridge/event"
 	"example.org/bridge/sink"
 	"example.org/bridge/source"
@@ -31,7 +33,7 @@ type orphan struct {
 	partition int
 }
 
-// mostDomains bounds how many other domains are named.
+// mostDomains bounds how many other domains are named; further ones count for the empty name.
 const mostDomains = 10
 
 // doubt is what may excuse events: lossy columns, and that all events of their kind are as
@@ -62,7 +64,10 @@ func (r *run) add(m *Message) error {
 		if m.header[sink.HeaderType] == sink.DeadLetterType {
 			r.report.DeadLetters++
 		}
-		r.otherDomain(domain)
+		if _, known := r.domains[domain]; !known && len(r.domains) >= mostDomains {
+			domain = ""
+		}
+		r.domains[domain]++
 		return nil
 	}
 	if r.isUnfit(stream) {
@@ -222,14 +227,6 @@ func (r *run) deadLetter(m *Message) {
 	}
 }
 
-// otherDomain counts a message of another domain. Beyond mostDomains it counts for the empty name.
-func (r *run) otherDomain(name string) {
-	if _, known := r.domains[name]; !known && len(r.domains) >= mostDomains {
-		name = ""
-	}
-	r.domains[name]++
-}
-
 // tombstone judges a message without a body: it follows the deleted event of its key in its
 // partition, and has the event's id.
 func (r *run) tombstone(s *table, m *Message) {
@@ -383,8 +380,8 @@ func (s *table) expectedFrom(partitions []Partition) (uint64, Code) {
 // their key: consumers that share the partitions would see these entities in two orders.
 type homes struct {
 	partitions []Partition
-	// counts are the partitions of each topic.
-	counts map[string]int
+	// numbers are the partitions of each topic, from 0 on.
+	numbers map[string][]int
 	// first are the lowest stamps of each partition, zero for none.
 	first []order
 	// strays are the messages that lie elsewhere.
@@ -401,15 +398,20 @@ type strayID struct {
 type stray struct {
 	shard     *table
 	order     order
-	hash      uint32
+	key       []byte
 	row, at   uint64
 	partition int
 }
 
+// partitionOf returns the partition that Java's producer chooses for a key.
+func partitionOf(key []byte, partitions []int) int {
+	return kafkago.Murmur2Balancer{Consistent: true}.Balance(kafkago.Message{Key: key}, partitions...)
+}
+
 func newHomes(partitions []Partition) homes {
-	h := homes{partitions: partitions, counts: make(map[string]int), first: make([]order, len(partitions)), strays: make(map[strayID]stray)}
+	h := homes{partitions: partitions, numbers: make(map[string][]int), first: make([]order, len(partitions)), strays: make(map[strayID]stray)}
 	for _, p := range partitions {
-		h.counts[p.Destination]++
+		h.numbers[p.Destination] = append(h.numbers[p.Destination], len(h.numbers[p.Destination]))
 	}
 	return h
 }
@@ -424,11 +426,11 @@ func (h *homes) see(m *Message, at order) {
 // note takes in the last message of an entity or a row. One without a stamp is not judged.
 func (h *homes) note(id strayID, s *table, m *Message, row uint64, at order) {
 	p := h.partitions[m.partition]
-	if p.Destination == "" || at.epoch == 0 || m.hash()%uint32(h.counts[p.Destination]) == uint32(p.number) {
+	if p.Destination == "" || at.epoch == 0 || partitionOf(m.Key, h.numbers[p.Destination]) == p.number {
 		delete(h.strays, id)
 		return
 	}
-	h.strays[id] = stray{shard: s, order: at, hash: m.hash(), row: row, at: m.Offset, partition: m.partition}
+	h.strays[id] = stray{shard: s, order: at, key: bytes.Clone(m.Key), row: row, at: m.Offset, partition: m.partition}
 }
 
 // finish reports the messages that lay elsewhere when they were published, too: the topic may have
@@ -443,8 +445,8 @@ func (h *homes) finish() {
 			}
 		}
 		right, explained := 0, false
-		for n := least; n <= h.counts[p.Destination]; n++ {
-			right = int(one.hash % uint32(n))
+		for n := least; n <= len(h.numbers[p.Destination]); n++ {
+			right = partitionOf(one.key, h.numbers[p.Destination][:n])
 			explained = explained || right == p.number
 		}
 		if !explained {

@@ -46,14 +46,6 @@ type body struct {
 	members []event.RawMember
 }
 
-// member returns the member of a column, nil if there is none.
-func (b *body) member(column int) []byte {
-	if i := slices.Index(b.at, column); i >= 0 {
-		return b.members[i].Value
-	}
-	return nil
-}
-
 func newSchema(o Shard) schema {
 	o.Zone = cmp.Or(o.Zone, time.UTC)
 	s := schema{Shard: o, operations: make(map[string][]event.Op), plain: event.Form{Format: event.FormatRow, Version: o.Encoder.Version()}}

@@ -128,13 +128,6 @@ func (l *stamps) suspected() (found bool) {
 	return found
 }
 
-// expect says that the bus is read again: then all numbers that were acknowledged by now are there.
-func (l *stamps) expect() {
-	for _, t := range l.terms {
-		t.due = t.acked
-	}
-}
-
 // finish reports the messages that are lost. A partition that no shard publishes to has dead
 // letters of all.
 func (l *stamps) finish(partitions []Partition, shards []*table) {

@@ -92,21 +92,6 @@ type suspect struct {
 	entity *entity
 }
 
-// join adds a table to the tables that share its entities. A release stream has facts and no
-// entities.
-func (r *run) join(t *table) {
-	if t.Kind == event.Release {
-		return
-	}
-	at := slices.IndexFunc(r.entities, func(l *entities) bool { return l.tables[0].Stream == t.Stream && !t.Apart })
-	if at < 0 {
-		at = len(r.entities)
-		r.entities = append(r.entities, newEntities())
-	}
-	t.entities = r.entities[at]
-	t.tables = append(t.tables, t)
-}
-
 // unfitError says that a table cannot be judged, whatever becomes of others.
 type unfitError struct{ error }
 
@@ -342,15 +327,6 @@ func (t *table) hint(e *Example) {
 	if t.rejected[e.Row] {
 		e.What += "; the bus refused an event of the row, which is a dead letter"
 		t.report.Rejected++
-	}
-}
-
-// findExtra finds the entities that live by the bus and have no row.
-func (l *entities) findExtra() {
-	for _, n := range l.index {
-		if !n.seen && !n.dead {
-			l.extra[n] = true
-		}
 	}
 }
 

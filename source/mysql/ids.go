@@ -161,12 +161,6 @@ func (r *headReader) open(s *Source) {
 	r.running.Go(func() { r.collect(ctx) })
 }
 
-// close cancels the statements under way and waits for them.
-func (r *headReader) close() {
-	r.cancel()
-	r.running.Wait()
-}
-
 // read returns the value of an expression, "" where the server did not answer, within wait and the
 // timeout of a statement. The error is the cause of ctx.
 func (r *headReader) read(ctx context.Context, wait time.Duration, expression string) (string, error) {

@@ -119,13 +119,25 @@ func (s *shard) readKeys(ctx context.Context, c conn, q source.Query, p *source.
 
 func (s *shard) readAllKeys(ctx context.Context, c conn, q source.Query, p *source.Page) error {
 	sure, strange := s.shape.key.split(q.Keys)
-	written, err := s.shape.key.encode(ctx, c, slices.Concat(sure, strange), s.source.connector.server.Load())
+	query, server := s.pageQuery(), s.source.connector.server.Load()
+	written, err := s.shape.key.encode(ctx, c, slices.Concat(sure, strange), server)
 	if err != nil {
 		return err
 	}
-	err = s.readKeysOf(ctx, c, keySet{sure, written}, q, p)
-	if err == nil && len(strange) > 0 && !p.More {
-		err = s.readKeysOf(ctx, c, keySet{strange, written}, q, p)
+	room := min(server.room(len(query.keysText(nil, q.Limit))), maxCondition)
+	for i, keys := range [][][][]byte{sure, strange} {
+		// Without keys the first one reads the head.
+		if i > 0 && (err != nil || p.More || len(keys) == 0) {
+			break
+		}
+		err = s.readStatements(ctx, c, q.Limit, q.MaxBytes, p, func(asked int) (string, bool, error) {
+			condition, taken := s.shape.key.condition(keys, written, room)
+			if taken == 0 && len(keys) > 0 {
+				return "", false, s.shape.key.errLong(keys[0], written, server.packet, server.packet-room)
+			}
+			keys = keys[taken:]
+			return query.keysText(condition, asked), len(keys) > 0, nil
+		})
 	}
 	if err == nil || errors.Is(err, errCut) {
 		if changed := unite(p); changed != nil {
@@ -136,27 +148,6 @@ func (s *shard) readAllKeys(ctx context.Context, c conn, q source.Query, p *sour
 		}
 	}
 	return err
-}
-
-// keySet are keys with what the server wrote of them.
-type keySet struct {
-	keys    [][][]byte
-	written encodings
-}
-
-// readKeysOf appends the rows with the given keys.
-func (s *shard) readKeysOf(ctx context.Context, c conn, of keySet, q source.Query, p *source.Page) error {
-	keys, query := of.keys, s.pageQuery()
-	server := s.source.connector.server.Load()
-	room := min(server.room(len(query.keysText(nil, q.Limit))), maxCondition)
-	return s.readStatements(ctx, c, q.Limit, q.MaxBytes, p, func(asked int) (string, bool, error) {
-		condition, taken := s.shape.key.condition(keys, of.written, room)
-		if taken == 0 && len(keys) > 0 {
-			return "", false, s.shape.key.errLong(keys[0], of.written, server.packet, server.packet-room)
-		}
-		keys = keys[taken:]
-		return query.keysText(condition, asked), len(keys) > 0, nil
-	})
 }
 
 // errLong is the error of a key of which no statement can ask: packet is what the server takes,
@@ -177,7 +168,7 @@ func unite(p *source.Page) error {
 	kept := p.Rows[:0]
 	for _, r := range p.Rows {
 		if n := len(kept); n > 0 && kept[n-1].ID == r.ID {
-			if kept[n-1].Filtered != r.Filtered || !slices.EqualFunc(kept[n-1].Values, r.Values, sameValue) {
+			if kept[n-1].Filtered != r.Filtered || !slices.EqualFunc(kept[n-1].Values, r.Values, func(a, b []byte) bool { return (a == nil) == (b == nil) && bytes.Equal(a, b) }) {
 				return fmt.Errorf("row %d was changed between two statements of one read", r.ID)
 			}
 			continue
@@ -190,5 +181,3 @@ func unite(p *source.Page) error {
 	p.Rows = kept
 	return nil
 }
-
-func sameValue(a, b []byte) bool { return (a == nil) == (b == nil) && bytes.Equal(a, b) }

@@ -51,12 +51,6 @@ var typeNames = map[source.Kind]string{
 	source.JSON: "json", source.Date: "date", source.Clock: "time", source.DateTime: "datetime", source.Timestamp: "timestamp",
 }
 
-// isID reports whether a column of this type can be the id.
-func isID(columnType string) bool {
-	kind, _ := parseType(columnType)
-	return kind == source.Int && !strings.HasPrefix(strings.ToLower(columnType), "year")
-}
-
 // lastID returns the highest number that an integer type has, 0 for another type.
 func lastID(columnType string) uint64 {
 	name, _, _ := strings.Cut(strings.ToLower(columnType), " ")
@@ -73,16 +67,6 @@ func lastID(columnType string) uint64 {
 
 // isSingle reports whether a column holds single-precision numbers.
 func isSingle(columnType string) bool { return strings.HasPrefix(strings.ToLower(columnType), "float") }
-
-// emptyValue returns a NULL, as a column of SQL, with which a UNION keeps the type of a column.
-// With a plain NULL MariaDB makes a DECIMAL of an unsigned integer, so that one looks like the
-// other.
-func emptyValue(columnType string, kind source.Kind) string {
-	if kind == source.Decimal || strings.Contains(strings.ToLower(columnType), "unsigned") {
-		return ", CAST(NULL AS UNSIGNED)"
-	}
-	return ", NULL"
-}
 
 // fits reports whether a column of a result can be c, by the type that the driver names. asked says
 // that c is among the documents.

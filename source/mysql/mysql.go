@@ -42,13 +42,10 @@ func Open(o Options) (*Source, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open mysql source: %w", err)
 	}
-	s := &Source{
-		options:   o,
-		db:        c.pool(),
-		dirty:     c.uncommitted().pool(),
-		brief:     c.brief().pool(),
-		connector: c,
-	}
+	uncommitted, brief := *c, *c
+	uncommitted.isolation = "READ UNCOMMITTED"
+	brief.hasty, brief.options.StatementTimeout = true, min(headTimeout, o.StatementTimeout)
+	s := &Source{options: o, db: c.pool(), dirty: uncommitted.pool(), brief: brief.pool(), connector: c}
 	s.Resize(o.Conns)
 	s.heads.open(s)
 	return s, nil
@@ -134,7 +131,8 @@ func (s *Source) Ready(ctx context.Context) error {
 // Close releases all connections and returns nil. A connection that a restart of the server broke
 // cannot tell the server that it ends, which loses nothing: a source only reads.
 func (s *Source) Close() error {
-	s.heads.close()
+	s.heads.cancel()
+	s.heads.running.Wait()
 	for _, pool := range []*sqltable.Pool{s.db, s.dirty, s.brief} {
 		_ = pool.Close()
 	}
@@ -178,9 +176,6 @@ func closes(error) bool { return false }
 func (s *Source) use(ctx context.Context, pool *sqltable.Pool, fn func(conn) error) error {
 	return pool.Use(ctx, closes, func(raw any) error { return fn(conn{raw.(rawConn)}) })
 }
-
-// seconds formats d for a statement.
-func seconds(d time.Duration) string { return fmt.Sprintf("%.3f", d.Seconds()) }
 
 type rawConn interface {
 	driver.Conn

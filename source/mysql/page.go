@@ -46,18 +46,6 @@ func (r *pageReader) rowsFor(q source.Query) int {
 	return max(1, min(q.Limit, q.MaxBytes/r.rowBytes+1))
 }
 
-// addToMean adds the size of a page's rows to the mean.
-func (r *pageReader) addToMean(p *source.Page) {
-	if len(p.Rows) == 0 {
-		return
-	}
-	mean := max(1, p.Bytes/len(p.Rows))
-	if r.rowBytes > 0 {
-		mean = (r.rowBytes + 3*mean) / 4
-	}
-	r.rowBytes = max(1, mean)
-}
-
 // readPage runs the statement of a page and reads its result into p.
 func (s *shard) readPage(ctx context.Context, c conn, q source.Query, p *source.Page) error {
 	if q.Keys != nil {
@@ -116,11 +104,15 @@ func (s *shard) readStatements(ctx context.Context, c conn, asked, maxBytes int,
 	}
 }
 
-// sorted finishes p unless err kept it from being read.
+// sorted sorts p and refuses an id that comes twice, unless err kept p from being read.
 func sorted(p *source.Page, err error) error {
-	if err == nil || errors.Is(err, errCut) {
-		if unfit := finish(p); unfit != nil {
-			return unfit
+	if err != nil && !errors.Is(err, errCut) {
+		return err
+	}
+	p.Sort()
+	for i := 1; i < len(p.Rows); i++ {
+		if p.Rows[i].ID == p.Rows[i-1].ID {
+			return errTwice(p.Rows[i].ID)
 		}
 	}
 	return err
@@ -140,7 +132,13 @@ func (s *shard) readRows(ctx context.Context, c conn, statement string, asked, m
 	if err != nil {
 		return err
 	}
-	s.reader.addToMean(p)
+	if len(p.Rows) > 0 {
+		mean := max(1, p.Bytes/len(p.Rows))
+		if s.reader.rowBytes > 0 {
+			mean = (s.reader.rowBytes + 3*mean) / 4
+		}
+		s.reader.rowBytes = max(1, mean)
+	}
 	read := len(p.Rows) - before
 	p.More = full || read == asked
 	if rest := asked - read; full && rest*s.reader.rowBytes > drainBytes {
@@ -226,17 +224,6 @@ func rowID(v driver.Value) (uint64, error) {
 		return strconv.ParseUint(string(v), 10, 64)
 	}
 	return 0, fmt.Errorf("the id %v is not a number", v)
-}
-
-// finish sorts p and refuses an id that comes twice.
-func finish(p *source.Page) error {
-	p.Sort()
-	for i := 1; i < len(p.Rows); i++ {
-		if p.Rows[i].ID == p.Rows[i-1].ID {
-			return errTwice(p.Rows[i].ID)
-		}
-	}
-	return nil
 }
 
 // errTwice is the error of an id that two rows have.

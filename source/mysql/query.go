@@ -29,28 +29,6 @@ type pageQuery struct {
 // id is the column of the id as SQL.
 func (sh *shape) id() string { return quoteName(sh.columns.List[sh.columns.ID].Name) }
 
-// names are the columns as text.
-func (sh *shape) names() string {
-	var names []string
-	for _, column := range sh.columns.List {
-		names = append(names, column.Name)
-	}
-	return strings.Join(names, ",")
-}
-
-// selection is the list of columns as SQL, with a comma in front.
-func (sh *shape) selection() string {
-	var b strings.Builder
-	for i, column := range sh.columns.List {
-		b.WriteString(", " + quoteName(column.Name))
-		if sh.single[i] {
-			// As a double: the server rounds the text of a float to six digits.
-			b.WriteString(" + 0e0")
-		}
-	}
-	return b.String()
-}
-
 // head is what the first row of a page holds: see parseHead.
 func (s *shard) head() string {
 	return "CONCAT_WS(' ', UTC_TIMESTAMP(6), COALESCE((SELECT MAX(" + s.shape.id() + ") FROM " + s.quoted() + "), 0), " + s.identity + ")"
@@ -187,25 +165,16 @@ func inRanges(id string, ranges []source.Range) string {
 // identity.
 func parseHead(head string, p *source.Page) error {
 	const clock = "2006-01-02 15:04:05.000000"
-	if len(head) < len(clock)+1 {
-		return malformedHead(head)
+	if words := strings.SplitN(head, " ", 4); len(words) == 4 {
+		now, err := time.Parse(clock, words[0]+" "+words[1])
+		if p.Now, p.Server = now, words[3]; err == nil && !strings.HasPrefix(words[2], "-") {
+			p.MaxID, err = strconv.ParseUint(words[2], 10, 64)
+		}
+		if err == nil {
+			return nil
+		}
 	}
-	now, err := time.Parse(clock, head[:len(clock)])
-	if err != nil {
-		return malformedHead(head)
-	}
-	maxID, identity, ok := strings.Cut(head[len(clock)+1:], " ")
-	if !ok {
-		return malformedHead(head)
-	}
-	p.Now, p.Server = now, identity
-	if strings.HasPrefix(maxID, "-") {
-		return nil
-	}
-	if p.MaxID, err = strconv.ParseUint(maxID, 10, 64); err != nil {
-		return malformedHead(head)
-	}
-	return nil
+	return malformedHead(head)
 }
 
 type malformedHead string

@@ -79,22 +79,6 @@ func (o Options) secure(c *mysql.Config) (err error) {
 	return nil
 }
 
-// uncommitted returns a connector like c whose sessions see the rows of open transactions.
-func (c *connector) uncommitted() *connector {
-	dirty := *c
-	dirty.isolation = "READ UNCOMMITTED"
-	return &dirty
-}
-
-// brief returns a connector like c whose statements are short, and wait for no table that is
-// locked.
-func (c *connector) brief() *connector {
-	brief := *c
-	brief.hasty = true
-	brief.options.StatementTimeout = min(headTimeout, c.options.StatementTimeout)
-	return &brief
-}
-
 var (
 	errLogin     = errors.New("the server was reached but did not finish the login in time")
 	errNoVersion = errors.New("the server does not say which version it is")
@@ -120,7 +104,7 @@ func (c *connector) setUp(ctx context.Context, session conn) error {
 	for _, statement := range []string{"SET NAMES utf8mb4", "SET SESSION TRANSACTION ISOLATION LEVEL " + c.isolation} {
 		// The isolation level has a statement because the variable's name differs between servers.
 		if err := session.exec(ctx, statement); err != nil {
-			return describe(statement, err)
+			return fmt.Errorf("%s: %w", statement, err)
 		}
 	}
 	first := c.server.Load() == nil
@@ -162,7 +146,7 @@ func (c *connector) setUp(ctx context.Context, session conn) error {
 	const readOnly = "SET SESSION TRANSACTION READ ONLY"
 	switch err := session.exec(ctx, readOnly); {
 	case err != nil && number(err) == 0:
-		return describe(readOnly, err)
+		return fmt.Errorf("%s: %w", readOnly, err)
 	case err != nil && first:
 		c.options.Logger.Info("the server does not know a setting, going on without", "statement", readOnly, "error", err)
 	}
@@ -236,7 +220,7 @@ func plainSettings() []setting {
 func productSettings(s server, o Options) []setting {
 	if s.isMariaDB() {
 		return []setting{
-			{"max_statement_time", seconds(o.StatementTimeout)},
+			{"max_statement_time", fmt.Sprintf("%.3f", o.StatementTimeout.Seconds())},
 			// A moment would show system-versioned tables as they were then. DEFAULT is the present
 			// here.
 			{"system_versioning_asof", "DEFAULT"},
@@ -286,13 +270,15 @@ func (c *connector) set(ctx context.Context, session variables, settings []setti
 	}
 	statement := "SET " + strings.Join(clauses, ", ")
 	err := session.exec(ctx, statement)
-	switch {
-	case err == nil:
+	if err == nil {
 		return nil
+	}
+	err = fmt.Errorf("%s: %w", statement, err)
+	switch {
 	case number(err) == 0:
-		return describe(statement, err)
+		return err
 	case len(settings) == 1:
-		return c.goOnWithout(ctx, session, settings[0].name, describe(statement, err), said)
+		return c.goOnWithout(ctx, session, settings[0].name, err, said)
 	}
 	for i := range settings {
 		if err := c.set(ctx, session, settings[i:i+1], said); err != nil {
@@ -327,8 +313,4 @@ func (c *connector) goOnWithout(ctx context.Context, session variables, name str
 		c.options.Logger.Info("the server refuses a setting, going on without", "variable", name, "error", refused)
 	}
 	return nil
-}
-
-func describe(statement string, err error) error {
-	return fmt.Errorf("%s: %w", statement, err)
 }

@@ -168,7 +168,11 @@ func (s *shard) refresh(ctx context.Context, c conn) error {
 	}
 	if s.narrow {
 		if s.spec.Fields == nil && s.shape.watched() {
-			s.source.options.Logger.Warn("columns that the login may not read are left out", "table", s.spec.Table, "read", read.names(), "do", s.source.grant(s.quoted()))
+			var names []string
+			for _, column := range read.columns.List {
+				names = append(names, column.Name)
+			}
+			s.source.options.Logger.Warn("columns that the login may not read are left out", "table", s.spec.Table, "read", strings.Join(names, ","), "do", s.source.grant(s.quoted()))
 		}
 		read.whole, read.starred = false, 0
 	}
@@ -285,13 +289,6 @@ func number(err error) uint16 {
 	return 0
 }
 
-// isDataError reports whether the server cannot evaluate an expression for a value: a data
-// exception of the SQL standard.
-func isDataError(err error) bool {
-	refused, ok := errors.AsType[*mysql.MySQLError](err)
-	return ok && strings.HasPrefix(string(refused.SQLState[:]), "22")
-}
-
 // mayBeStale reports whether err can come from columns or indexes that changed since they were
 // read.
 func mayBeStale(err error) bool {
@@ -316,7 +313,8 @@ func (s *shard) explain(err error) error {
 	case erViewInvalid:
 		return fmt.Errorf("%w: %w", source.ErrUnfit, err)
 	}
-	if s.spec.Filter != "" && isDataError(err) {
+	// A data exception of the SQL standard: the server cannot evaluate an expression for a value.
+	if refused, ok := errors.AsType[*mysql.MySQLError](err); ok && s.spec.Filter != "" && strings.HasPrefix(string(refused.SQLState[:]), "22") {
 		return option.Errorf("%w: %w: have the condition %s accept every value of its columns", source.ErrUnfit, err, option.Filter)
 	}
 	return err

@@ -66,9 +66,20 @@ func (t *inspection) compose(index *sqltable.Index) *shape {
 	for _, at := range from {
 		column := t.Table.Columns[at]
 		sh.single = append(sh.single, isSingle(column.Type))
-		sh.empty += emptyValue(column.Type, column.Kind)
+		if column.Kind == source.Decimal || strings.Contains(strings.ToLower(column.Type), "unsigned") {
+			// With a plain NULL MariaDB makes a DECIMAL of an unsigned integer in a UNION, so that
+			// one looks like the other.
+			sh.empty += ", CAST(NULL AS UNSIGNED)"
+		} else {
+			sh.empty += ", NULL"
+		}
+		sh.selected += ", " + quoteName(column.Name)
+		if isSingle(column.Type) {
+			// As a double: the server rounds the text of a float to six digits.
+			sh.selected += " + 0e0"
+		}
 	}
-	sh.selected, sh.key = sh.selection(), findByKey(sh, &t.Table)
+	sh.key = findByKey(sh, &t.Table)
 	if modified := t.Table.Modified(t.Spec); modified != nil {
 		sh.modified = modified.Name
 	}
@@ -92,7 +103,9 @@ func (s *shard) inspection(expected source.Expected) *inspection {
 	t := &inspection{shard: s, server: new(serverFacts)}
 	t.Inspection = sqltable.Inspection{Spec: s.spec, Expected: expected, Dialect: sqltable.Dialect{
 		Who: "an administrator", Counter: "AUTO_INCREMENT", Times: "DATETIME or TIMESTAMP", MakeNotNull: "make it NOT NULL",
-		IsID:      func(c sqltable.Column) bool { return isID(c.Type) },
+		IsID: func(c sqltable.Column) bool {
+			return c.Kind == source.Int && !strings.HasPrefix(strings.ToLower(c.Type), "year")
+		},
 		IsTime:    func(c sqltable.Column) bool { return c.Kind == source.DateTime || c.Kind == source.Timestamp },
 		AddUnique: s.addUnique, AddModified: s.createModifiedIndex,
 		SetNotNull: func(column string) string { return t.modify(notNull(definitionOf(t.create, column))) },
@@ -228,14 +241,7 @@ func (t *inspection) readDetails(ctx context.Context, c conn) (err error) {
 	if t.listed, err = t.readListed(ctx, c, id.Type); err != nil {
 		return err
 	}
-	t.create, err = t.readCreate(ctx, c)
-	return err
-}
-
-// readCreate returns what SHOW CREATE TABLE says, "" where the login may not ask.
-func (s tableSpec) readCreate(ctx context.Context, c conn) (create string, err error) {
-	err = c.tryQuery(ctx, "SHOW CREATE TABLE "+s.quoted(), func(get func(string) string) { create = get("Create Table") })
-	return create, err
+	return c.tryQuery(ctx, "SHOW CREATE TABLE "+t.quoted(), func(get func(string) string) { t.create = get("Create Table") })
 }
 
 // checkTable adds what keeps the stream from being read, if its columns are complete. It returns
@@ -288,22 +294,15 @@ func (t *inspection) checkKey() {
 	if refused := refusesUnique(t.create, t.Spec.Key...); refused != "" {
 		f.What += ", and " + refused
 		f.Says("name these columns with %s, too, or those of another unique index", option.Key).Statement = ""
-	} else if f.Statement = t.addUniqueKey(); f.Statement == "" {
-		f.Says("name the columns of a unique index with %s, or let an administrator add one; TEXT and BLOB columns need a length there", option.Key)
+		return
 	}
-}
-
-// addUniqueKey returns the statement that makes KEY identify single rows, "" when none can be
-// given.
-func (t *inspection) addUniqueKey() string {
 	for _, key := range t.Spec.Key {
 		column, _ := t.Table.Column(key)
 		kind := strings.ToLower(column.Type)
 		if strings.HasSuffix(kind, "text") || strings.HasSuffix(kind, "blob") || kind == "json" {
-			return ""
+			f.Says("name the columns of a unique index with %s, or let an administrator add one; TEXT and BLOB columns need a length there", option.Key).Statement = ""
 		}
 	}
-	return t.addUnique(t.Spec.Key...) + ";"
 }
 
 var (

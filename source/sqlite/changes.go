@@ -154,10 +154,7 @@ func (f valueForm) storedLayout(stored string) (layout string, step time.Duratio
 	}
 	wall, zone, _ := f.cutZone(stored)
 	layout = layoutOf(wall)
-	return cmp.Or(layout, time.DateTime), stepOf(layout), zone
-}
-
-// stepOf returns the smallest difference of times of a layout that is more than a second, else 0.
-func stepOf(layout string) time.Duration {
-	return map[int]time.Duration{len(time.DateOnly): 24 * time.Hour, len("2006-01-02 15:04"): time.Minute}[len(layout)]
+	// Through a second nothing is to be added.
+	step = map[int]time.Duration{len(time.DateOnly): 24 * time.Hour, len("2006-01-02 15:04"): time.Minute}[len(layout)]
+	return cmp.Or(layout, time.DateTime), step, zone
 }

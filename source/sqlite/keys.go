@@ -41,22 +41,13 @@ func (t *inspection) findByKey(sh *shape) (l lookup) {
 	l.by = by(proof)
 	for _, part := range proof.Columns {
 		at := slices.IndexFunc(sh.columns.Key, func(column int) bool { return t.Table.Same(sh.columns.List[column].Name, part.Name) })
-		if !sh.values[sh.columns.Key[at]].isPlain() {
+		// Times are stored in too many ways, booleans and documents too.
+		if form := sh.values[sh.columns.Key[at]]; form.boolean || form.kind == source.Timestamp || form.kind == source.Date || form.kind == source.JSON {
 			break
 		}
 		l.parts = append(l.parts, keyPart{at: at, column: quoteName(part.Name) + " COLLATE " + quoteName(part.Collation)})
 	}
 	return l
-}
-
-// isPlain reports whether a value is stored as the text, the bytes or the number that its normal
-// form shows. Times are stored in too many ways, booleans and documents too.
-func (f valueForm) isPlain() bool {
-	switch f.kind {
-	case source.Timestamp, source.Date, source.JSON:
-		return false
-	}
-	return !f.boolean
 }
 
 // maxParameters is below the number that SQLite allows in a statement, 32,766.

@@ -85,31 +85,17 @@ func ParseURL(text string) (Options, error) {
 	case strings.ContainsRune(path, 0):
 		return Options{}, errors.New("the path must not hold a NUL")
 	}
-	o := Options{Path: path}
-	if err := o.parseParameters(u.RawQuery); err != nil {
-		return Options{}, err
-	}
-	return o, nil
-}
-
-func (o *Options) parseParameters(query string) error {
-	parameters, err := url.ParseQuery(query)
+	parameters, err := url.ParseQuery(u.RawQuery)
 	if err != nil {
-		return errors.New("malformed parameters: they look like ?epoch=ms")
+		return Options{}, errors.New("malformed parameters: they look like ?epoch=ms")
 	}
 	epoch := parameters.Get("epoch")
-	delete(parameters, "epoch")
-	if len(parameters) > 0 {
-		return errors.New("unknown parameter: known is epoch")
+	if delete(parameters, "epoch"); len(parameters) > 0 {
+		return Options{}, errors.New("unknown parameter: known is epoch")
 	}
-	switch epoch {
-	case "":
-	case "s":
-		o.Epoch = time.Second
-	case "ms":
-		o.Epoch = time.Millisecond
-	default:
-		return errors.New("epoch must be s or ms")
+	unit, known := map[string]time.Duration{"": 0, "s": time.Second, "ms": time.Millisecond}[epoch]
+	if !known {
+		return Options{}, errors.New("epoch must be s or ms")
 	}
-	return nil
+	return Options{Path: path, Epoch: unit}, nil
 }

@@ -23,13 +23,21 @@ func (s *shard) readPage(ctx context.Context, c *session, q source.Query, p *sou
 	p.Columns, p.Server = s.shape.columns, c.identity
 	// Before the snapshot is taken, and without the monotonic reading that a database has not.
 	p.Now = time.Now().UTC().Round(0)
-	statement, args := s.query.page, pageArgs(q)
+	// No id lies above 2^63-1, and the upper bound keeps texts away, which are above all numbers.
+	through := uint64(math.MaxInt64)
+	if q.Through > 0 {
+		through = min(through, q.Through)
+	}
+	statement, args := s.query.page, []driver.NamedValue{
+		{Ordinal: 1, Value: int64(min(q.After, math.MaxInt64))}, {Ordinal: 2, Value: int64(through)}, {Ordinal: 3, Value: int64(q.Limit)},
+	}
 	if q.Ranges != nil {
 		statement, args = s.query.ranges, rangesArgs(q.Ranges, q.Limit)
 	}
 	full, err := s.readRows(ctx, c, statement, args, func(row []driver.Value) (full bool, err error) {
-		if err := checkOrder(row[s.shape.columns.ID], p); err != nil {
-			return false, err
+		if id, ok := row[s.shape.columns.ID].(int64); ok && len(p.Rows) > 0 && uint64(id) <= p.Rows[len(p.Rows)-1].ID {
+			return false, fmt.Errorf("%w: the id %d came after %d although its index is in order: look at the file with PRAGMA integrity_check",
+				source.ErrUnfit, id, p.Rows[len(p.Rows)-1].ID)
 		}
 		if err := s.appendRow(row, p); err != nil {
 			return false, err
@@ -47,39 +55,19 @@ func (s *shard) readRows(ctx context.Context, c *session, statement string, args
 	if err != nil {
 		return false, err
 	}
-	full, err = s.fill(ctx, rows, take, p)
+	row, headed := make([]driver.Value, len(rows.Columns())), false
+	full, err = sqltable.Scan(ctx, rows, row, func() (bool, error) {
+		if headed {
+			return take(row[1:])
+		}
+		headed = true
+		return false, s.readHead(sqltable.Text(row[0]), p)
+	})
+	if err == nil && !headed {
+		err = errStale
+	}
 	// Closing ends the snapshot, whether all of it was read or not.
 	return full, sqltable.Close(rows, err)
-}
-
-// fill reads the head, then hands on rows until they end or take has enough.
-func (s *shard) fill(ctx context.Context, rows driver.Rows, take func([]driver.Value) (bool, error), p *source.Page) (full bool, err error) {
-	width := 1 + len(s.shape.columns.List)
-	if s.shape.filter != "" {
-		width++
-	}
-	row := make([]driver.Value, width)
-	if err := rows.Next(row); err != nil {
-		return false, fmt.Errorf("read the first row of the page: %w", err)
-	}
-	version, err := parseHead(sqltable.Text(row[0]), p)
-	if err != nil {
-		return false, err
-	}
-	if version != s.version || p.Server != s.identity {
-		return false, errStale
-	}
-	return sqltable.Scan(ctx, rows, row, func() (bool, error) { return take(row[1:]) })
-}
-
-// checkOrder refuses a row that does not follow the last one of p.
-func checkOrder(id driver.Value, p *source.Page) error {
-	last := len(p.Rows) - 1
-	if n, ok := id.(int64); ok && last >= 0 && uint64(n) <= p.Rows[last].ID {
-		return fmt.Errorf("%w: the id %d came after %d although its index is in order: look at the file with PRAGMA integrity_check",
-			source.ErrUnfit, n, p.Rows[last].ID)
-	}
-	return nil
 }
 
 func (s *shard) appendRow(row []driver.Value, p *source.Page) error {
@@ -187,20 +175,6 @@ func selected(column source.Column) string {
 		"THEN json(" + name + ") ELSE " + name + " END"
 }
 
-// pageArgs returns the parameters for q. No id lies above 2^63-1, and the upper bound keeps texts
-// away, which are above all numbers.
-func pageArgs(q source.Query) []driver.NamedValue {
-	through := uint64(math.MaxInt64)
-	if q.Through > 0 {
-		through = min(through, q.Through)
-	}
-	return []driver.NamedValue{
-		{Ordinal: 1, Value: int64(min(q.After, math.MaxInt64))},
-		{Ordinal: 2, Value: int64(through)},
-		{Ordinal: 3, Value: int64(q.Limit)},
-	}
-}
-
 // rangesArgs returns the parameters for ranges, ids above 2^63-1 left out.
 func rangesArgs(ranges []source.Range, limit int) []driver.NamedValue {
 	b := []byte{'['}
@@ -220,28 +194,22 @@ func rangesArgs(ranges []source.Range, limit int) []driver.NamedValue {
 	return []driver.NamedValue{{Ordinal: 1, Value: string(append(b, ']'))}, {Ordinal: 2, Value: int64(limit)}}
 }
 
-// parseHead reads the first column of a page's first row: the schema version and the highest id.
-func parseHead(head string, p *source.Page) (version string, err error) {
-	version, highest, ok := strings.Cut(head, " ")
-	if !ok {
-		return "", malformedHead(head)
-	}
+// readHead reads the first column of a page's first row: the schema version and the highest id.
+func (s *shard) readHead(head string, p *source.Page) error {
+	version, highest, _ := strings.Cut(head, " ")
 	switch highest {
 	case "real", "text", "blob":
-		return "", fmt.Errorf("%w: the highest id is a %s, not an integer: correct or delete the row", source.ErrUnfit, highest)
+		return fmt.Errorf("%w: the highest id is a %s, not an integer: correct or delete the row", source.ErrUnfit, highest)
 	}
 	id, err := strconv.ParseInt(highest, 10, 64)
-	if err != nil {
-		return "", malformedHead(head)
+	switch {
+	case err != nil:
+		return fmt.Errorf("the first row of the page cannot be read: %q", head)
+	case version != s.version || p.Server != s.identity:
+		return errStale
 	}
 	p.MaxID = uint64(max(id, 0))
-	return version, nil
-}
-
-type malformedHead string
-
-func (m malformedHead) Error() string {
-	return "the first row of the page cannot be read: " + strconv.Quote(string(m))
+	return nil
 }
 
 // filterFault returns why the condition on rows is wrong.

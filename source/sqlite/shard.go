@@ -1,6 +1,7 @@
 package sqlite
 
 import (
+	"cmp"
 	"context"
 	"database/sql/driver"
 	"fmt"
@@ -98,8 +99,7 @@ func (s *shard) refresh(ctx context.Context, c *session) error {
 // else 0: SQLite then gives the id after the highest that the table has now.
 func (s *shard) NextID(ctx context.Context) (uint64, error) {
 	var next uint64
-	err := s.source.do(ctx, func(ctx context.Context, c *session) error {
-		var err error
+	err := s.source.do(ctx, func(ctx context.Context, c *session) (err error) {
 		next, err = s.nextID(ctx, c)
 		return err
 	})
@@ -123,10 +123,7 @@ func (s *shard) nextID(ctx context.Context, c *session) (next uint64, err error)
 		highest, malformed = strconv.ParseInt(get("highest"), 10, 64)
 		next = uint64(max(highest, 0)) + 1
 	}, sh.counter)
-	if err == nil {
-		err = malformed
-	}
-	return next, err
+	return next, cmp.Or(err, malformed)
 }
 
 // ReadIDs reads ids by the index of the id. What is not committed is never seen: SQLite has one
