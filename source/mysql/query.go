@@ -291,40 +291,28 @@ func appendHex(b, v []byte) []byte {
 	return append(hex.AppendEncode(append(b, "x'"...), v), '\'')
 }
 
-// filterFault returns why the condition on rows is wrong.
-func (s tableSpec) filterFault(ctx context.Context, c conn) (fault string, err error) {
-	if s.spec.Filter == "" {
-		return "", nil
-	}
-	if err := source.CheckFilter(s.spec.Filter); err != nil {
-		return "it " + err.Error(), nil
-	}
-	from := "SELECT 1 FROM " + s.quoted()
-	// As a WHERE: in the list of a SELECT an aggregate would make one row of all.
-	err = c.query(ctx, from+" WHERE "+source.Unmatched(s.spec.Filter)+" LIMIT 0", nil)
-	switch number(err) {
-	case 0, erLockWait, erDeadlock, erInterrupted, erStatementTimeMariaDB, erStatementTime,
-		erTableAccessDenied, erColAccessDenied:
-		return "", err
-	}
-	if without := c.query(ctx, from+" LIMIT 0", nil); without != nil {
-		return "", without
-	}
-	return err.Error(), nil
-}
-
 // checkFilter adds a finding if the condition on rows is wrong.
 func (t *inspection) checkFilter(ctx context.Context, c conn) error {
-	fault, err := t.filterFault(ctx, c)
-	if denied := number(err); denied == erColAccessDenied || denied == erTableAccessDenied {
-		t.Found(inspect.Unsafe, inspect.NoGrant, "has a condition on columns that this login may not read: %v", err).
-			Says("let an administrator run").Types("%s;", t.source.grant(t.quoted()))
-		return nil
-	}
-	if err == nil && fault == "" {
-		t.checkFilterClock()
-	}
-	return t.CheckFilter(fault, err)
+	return t.CheckFilter(func(where string) (fault string, err error) {
+		from := "SELECT 1 FROM " + t.quoted()
+		switch err = c.query(ctx, from+where, nil); number(err) {
+		case 0:
+			if err == nil {
+				t.checkFilterClock()
+			}
+			return "", err
+		case erLockWait, erDeadlock, erInterrupted, erStatementTimeMariaDB, erStatementTime:
+			return "", err
+		case erTableAccessDenied, erColAccessDenied:
+			t.Found(inspect.Unsafe, inspect.NoGrant, "has a condition on columns that this login may not read: %v", err).
+				Says("let an administrator run").Types("%s;", t.source.grant(t.quoted()))
+			return "", nil
+		}
+		if without := c.query(ctx, from+" LIMIT 0", nil); without != nil {
+			return "", without
+		}
+		return err.Error(), nil
+	})
 }
 
 // filterClock are the functions that read the clock in the zone of the session.

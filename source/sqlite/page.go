@@ -212,26 +212,20 @@ func (s *shard) readHead(head string, p *source.Page) error {
 	return nil
 }
 
-// filterFault returns why the condition on rows is wrong.
-func (s *shard) filterFault(ctx context.Context, c *session, table *sqltable.Table) (fault string, err error) {
-	if s.spec.Filter == "" {
-		return "", nil
-	}
-	if err := source.CheckFilter(s.spec.Filter); err != nil {
-		return "it " + err.Error(), nil
-	}
-	// It was accepted.
-	_, double, _ := source.Unquoted(s.spec.Filter)
-	for _, name := range double {
-		if table.At(name) < 0 && upper(name) != upper(s.table.Table) {
-			// SQLite would take it for a text, without an error where it is a column misspelt.
-			return fmt.Sprintf("it has %q in double quotes, which is not a column: write texts in single quotes", name), nil
+// checkFilter adds a finding if the condition on rows is wrong.
+func (t *inspection) checkFilter(ctx context.Context, c *session) error {
+	return t.CheckFilter(func(where string) (fault string, err error) {
+		// It was accepted.
+		_, double, _ := source.Unquoted(t.Spec.Filter)
+		for _, name := range double {
+			if t.Table.At(name) < 0 && upper(name) != upper(t.table.Table) {
+				// SQLite would take it for a text, without an error where it is a column misspelt.
+				return fmt.Sprintf("it has %q in double quotes, which is not a column: write texts in single quotes", name), nil
+			}
 		}
-	}
-	// As a WHERE: in the list of a SELECT an aggregate would make one row of all.
-	err = c.query(ctx, "SELECT 1 FROM "+s.quoted()+" WHERE "+source.Unmatched(s.spec.Filter)+" LIMIT 0", nil)
-	if number(err) == codes.SQLITE_ERROR {
-		return err.Error(), nil
-	}
-	return "", err
+		if err = c.query(ctx, "SELECT 1 FROM "+t.quoted()+where, nil); number(err) == codes.SQLITE_ERROR {
+			return err.Error(), nil
+		}
+		return "", err
+	})
 }

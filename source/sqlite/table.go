@@ -233,7 +233,7 @@ func (t *inspection) checkTable(ctx context.Context, c *session) (index *sqltabl
 	if !complete {
 		return nil, nil
 	}
-	if err := t.CheckFilter(t.filterFault(ctx, c, &t.Table)); err != nil {
+	if err := t.checkFilter(ctx, c); err != nil {
 		return nil, err
 	}
 	if t.kind == "table" || index != nil {

@@ -272,8 +272,19 @@ var changeName = regexp.MustCompile(`^(?:(?:last|gmt|utc|data|row|record|date|ti
 	`|(?:modify|modification|update|change|edit)(?:_?(?:last|at|on|time|date|ts|stamp|utc))+` +
 	`|(?:last|gmt)_?(?:modify|modification|update|change|edit))$`)
 
-// CheckFilter adds what the database finds wrong with the condition on rows; err is returned.
-func (t *Inspection) CheckFilter(fault string, err error) error {
+// CheckFilter adds what is wrong with the condition on rows. try asks the database with the end of
+// a statement, behind the table, and returns why that is refused.
+func (t *Inspection) CheckFilter(try func(where string) (fault string, err error)) (err error) {
+	if t.Spec.Filter == "" {
+		return nil
+	}
+	fault := ""
+	if refused := source.CheckFilter(t.Spec.Filter); refused != nil {
+		fault = "it " + refused.Error()
+	} else {
+		// As a WHERE: in the list of a SELECT an aggregate would make one row of all.
+		fault, err = try(" WHERE " + source.Unmatched(t.Spec.Filter) + " LIMIT 0")
+	}
 	if fault != "" {
 		t.Found(inspect.Unsafe, inspect.BadFilter, "does not fit the condition on its rows: %s", fault).Says("correct %s", option.Filter)
 	}
