@@ -129,14 +129,6 @@ func (v *View) Release(c *Claims) {
 	v.end(c, false)
 }
 
-// open reports whether claims of c may be added to those of r.
-func (r *record) open(c *Claims) bool {
-	if r.move > 0 && r.permitted != c {
-		return false
-	}
-	return r.top == nil || r.shard == c.shard
-}
-
 // newRecord returns a new record of an entity that has none.
 func (v *View) newRecord(stored []byte, base store.Entry) *record {
 	var r *record
@@ -174,7 +166,10 @@ func (v *View) end(c *Claims, acknowledged bool) {
 		v.endMove(r, !done, done && r.deletes)
 	}
 	delete(v.begun, c.shard)
-	c.recycle()
+	clear(c.items)
+	clear(c.moves)
+	c.lookup.clear()
+	*c = Claims{items: c.items[:0], room: c.room, moves: c.moves[:0], lookup: c.lookup}
 	if len(v.freeClaims) < 16 {
 		v.freeClaims = append(v.freeClaims, c)
 	}
@@ -188,13 +183,6 @@ func (c *Claims) finished(r *record, acknowledged bool) bool {
 		}
 	}
 	return true
-}
-
-func (c *Claims) recycle() {
-	clear(c.items)
-	clear(c.moves)
-	c.lookup.clear()
-	*c = Claims{items: c.items[:0], room: c.room, moves: c.moves[:0], lookup: c.lookup}
 }
 
 // free forgets a record that nothing needs any more.

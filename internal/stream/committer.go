@@ -71,7 +71,8 @@ type sending struct {
 // while it is used. faults is told when the store takes no writes.
 func NewCommitter(s store.Store, image store.Image, faults *outage.Log) *Committer {
 	c := &Committer{store: s, disk: disk{faults}, token: make(chan struct{}, 1), flight: make(map[uint64]sending), doubts: make(map[uint64]string)}
-	c.tps.load(image.Registrations)
+	c.tps.byNumber = make(map[uint32]*covered)
+	c.tps.change(nil, image.Registrations)
 	return c
 }
 
@@ -232,20 +233,14 @@ func (c *Committer) registrations(stream string) map[string]store.Registration {
 	return list
 }
 
-// highest returns the highest epoch that was met, newest the last number that was given out.
-func (c *Committer) highest() (epoch uint64) {
+// highest returns the highest epoch that was met, and the last number that was given out.
+func (c *Committer) highest() (epoch uint64, number uint32) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, t := range c.tps.byNumber {
 		epoch = max(epoch, t.Epoch)
 	}
-	return epoch
-}
-
-func (c *Committer) newest() uint32 {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.tps.last
+	return epoch, c.tps.last
 }
 
 // isBehind reports whether a registration in force, of those with the numbers in ends, is not read

@@ -227,12 +227,8 @@ func (t *trial) install(b *store.Batch, first uint64) {
 		now.end = max(now.end, c.tps.byNumber[now.Number].end)
 		c.tps.byNumber[now.Number] = now
 	}
-	for _, stream := range b.Forget {
-		c.tps.forget(stream)
-	}
-	c.tps.put(b.Registrations)
 	if len(b.Forget)+len(b.Registrations) > 0 {
-		c.tps.update()
+		c.tps.change(b.Forget, b.Registrations)
 	}
 	c.epoch = max(c.epoch, b.Epoch)
 	delete(c.flight, first)
@@ -301,12 +297,13 @@ func (t *trial) read(s *Span) {
 
 // registry has the registrations of the store. It has no lock: it belongs to the Committer.
 type registry struct {
-	// byNumber has retired ones, too.
+	// byNumber has retired ones, too. last is the last number that was given out.
 	byNumber map[uint32]*covered
-	// inForce has the number that is in force for a stream and a TP; byTP those of all streams.
+	last     uint32
+	// What follows is made of that. inForce has the number that is in force for a stream and a TP;
+	// byTP those of all streams.
 	inForce map[streamTP]uint32
 	byTP    map[string][]uint32
-	last    uint32
 	// current has the number in force for the TP of each number. It is replaced, never changed, so
 	// that it can be read beside all others.
 	current atomic.Pointer[map[uint32]uint32]
@@ -314,14 +311,21 @@ type registry struct {
 
 type streamTP struct{ stream, tp string }
 
-func (g *registry) load(list []store.Registration) {
-	g.byNumber, g.inForce, g.byTP = make(map[uint32]*covered), make(map[streamTP]uint32), make(map[string][]uint32)
-	g.put(list)
-	g.update()
-}
-
-// update brings current up to date.
-func (g *registry) update() {
+// change forgets the registrations of streams, and adds or replaces those in list, whose coverage
+// begins as the store has it.
+func (g *registry) change(forget []string, list []store.Registration) {
+	maps.DeleteFunc(g.byNumber, func(_ uint32, t *covered) bool { return slices.Contains(forget, t.Stream) })
+	for _, r := range list {
+		g.last = max(g.last, r.Number)
+		g.byNumber[r.Number] = &covered{Registration: r}
+	}
+	g.inForce, g.byTP = make(map[streamTP]uint32), make(map[string][]uint32)
+	for n, t := range g.byNumber {
+		if key := (streamTP{t.Stream, t.TP}); !t.Retired {
+			g.inForce[key] = max(g.inForce[key], n)
+			g.byTP[t.TP] = append(g.byTP[t.TP], n)
+		}
+	}
 	current := make(map[uint32]uint32, len(g.byNumber))
 	for n, t := range g.byNumber {
 		current[n] = g.inForce[streamTP{t.Stream, t.TP}]
@@ -340,39 +344,4 @@ func (g *registry) get(n uint32) *covered {
 // coverage returns the coverage of a stream's TP, nil for none.
 func (g *registry) coverage(stream, tp string) *covered {
 	return g.get(g.inForce[streamTP{stream, tp}])
-}
-
-// put adds or replaces registrations, whose coverage begins as the store has it.
-func (g *registry) put(list []store.Registration) {
-	for _, r := range list {
-		g.last = max(g.last, r.Number)
-		g.byNumber[r.Number] = &covered{Registration: r}
-		g.removeNumber(r.TP, r.Number)
-		key := streamTP{r.Stream, r.TP}
-		if !r.Retired {
-			g.inForce[key] = r.Number
-			g.byTP[r.TP] = append(g.byTP[r.TP], r.Number)
-		} else if g.inForce[key] == r.Number {
-			delete(g.inForce, key)
-		}
-	}
-}
-
-// removeNumber removes a number in force for a TP.
-func (g *registry) removeNumber(tp string, number uint32) {
-	others := slices.DeleteFunc(g.byTP[tp], func(n uint32) bool { return n == number })
-	if g.byTP[tp] = others; len(others) == 0 {
-		delete(g.byTP, tp)
-	}
-}
-
-// forget drops the registrations of a stream.
-func (g *registry) forget(stream string) {
-	for n, t := range g.byNumber {
-		if t.Stream == stream {
-			g.removeNumber(t.TP, n)
-			delete(g.byNumber, n)
-		}
-	}
-	maps.DeleteFunc(g.inForce, func(key streamTP, _ uint32) bool { return key.stream == stream })
 }

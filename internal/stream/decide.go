@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"hash/maphash"
 	"slices"
 
 	"example.org/bridge/checkpoint/store"
@@ -56,7 +57,11 @@ func (d *Decision) Previous() [16]byte {
 // Prepare looks up what Decide needs of rows of a shard. A batch of the shard may be on its way:
 // Decide looks up again what that changes.
 func (v *View) Prepare(ctx context.Context, shard string, rows []Row, p *Prepared) error {
-	return p.find(ctx, v, shard, rows)
+	p.begin(len(rows))
+	for i := range rows {
+		p.add(v, shard, rows[i].ID, rows[i].Entity)
+	}
+	return p.run(ctx, v)
 }
 
 // Decide appends to dst what rows say, in their order, and claims what is news or changes the
@@ -66,7 +71,7 @@ func (v *View) Prepare(ctx context.Context, shard string, rows []Row, p *Prepare
 func (v *View) Decide(ctx context.Context, c *Claims, rows []Row, p *Prepared, dst []Decision) ([]Decision, error) {
 	if p != nil {
 		c.lookup, *p = *p, c.lookup
-	} else if err := c.lookup.find(ctx, v, c.shard, rows); err != nil {
+	} else if err := v.Prepare(ctx, c.shard, rows, &c.lookup); err != nil {
 		return dst, err
 	}
 	if err := c.lookup.lock(ctx, v); err != nil {
@@ -131,7 +136,8 @@ func (v *View) entry(c *Claims, d *Decision, i int) (r *record, free bool) {
 	default:
 		d.Known = v.renewed(r.base)
 	}
-	return r, r == nil || r.open(c)
+	// Claims of c may be added to those of r.
+	return r, r == nil || (r.move == 0 || r.permitted == c) && (r.top == nil || r.shard == c.shard)
 }
 
 // decide decides about the i-th row of c's lookup.
@@ -203,7 +209,7 @@ func (v *View) lost(c *Claims, d *Decision, r *record, i int) bool {
 	if r != nil && r.permitted == c {
 		winner = r.winner
 	}
-	return v.handled.has(duplicateRow{c.lookup.hashes[i], winner, d.version(c.shard)}.hash(v.seed))
+	return v.handled.has(maphash.Comparable(v.seed, duplicateRow{c.lookup.hashes[i], winner, d.version(c.shard)}))
 }
 
 // contested reports whether another row has the entity, so that the row of this id only nominates

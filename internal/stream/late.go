@@ -35,50 +35,6 @@ type lateName struct {
 	decided <-chan struct{}
 }
 
-// name returns the entities of late messages that the store does not name yet, and how many
-// messages are late. It reports false where there are too many to be named.
-func (l *lateEntities) name(messages []Message) (names map[lateEntity]*lateName, late int, fits bool) {
-	fits = true
-	for i := range messages {
-		m := &messages[i]
-		if !m.Late {
-			continue
-		}
-		late++
-		e := lateEntity{m.Shard, string(m.Key)}
-		if l.named[e] != nil || names[e] != nil {
-			continue
-		}
-		if fits = fits && len(l.named)+len(names) < maxLate; !fits {
-			continue
-		}
-		if names == nil {
-			names = make(map[lateEntity]*lateName)
-		}
-		names[e] = &lateName{number: l.last + uint64(len(names)) + 1}
-	}
-	if !fits {
-		names = nil
-	}
-	return names, late, fits
-}
-
-// load begins with what the store names of shards of a stream.
-func (l *lateEntities) load(ctx context.Context, s store.Store, stream string, shards []string) error {
-	named := make(map[lateEntity]*lateName)
-	for _, shard := range shards {
-		for part, err := range s.Parts(ctx, store.Key{Stream: stream, Shard: shard}, store.LateEntities, 0) {
-			if err != nil {
-				return err
-			}
-			named[lateEntity{shard, string(part.Bytes)}] = &lateName{number: part.Number}
-			l.last = max(l.last, part.Number)
-		}
-	}
-	l.named = named
-	return nil
-}
-
 // change adds to b what has the store name entities, or name those no more that are named.
 func (l *lateEntities) change(b *store.Batch, stream string, entities map[lateEntity]*lateName) {
 	for e, name := range entities {
@@ -97,35 +53,31 @@ func (l *lateEntities) change(b *store.Batch, stream string, entities map[lateEn
 	}
 }
 
-// decided returns the entities whose owners have decided.
-func (l *lateEntities) decided() (decided map[lateEntity]*lateName) {
-	for e, name := range l.named {
-		select {
-		case <-name.decided:
-			if decided == nil {
-				decided = make(map[lateEntity]*lateName)
-			}
-			decided[e] = name
-		default:
-		}
-	}
-	return decided
-}
-
-// name returns the entities of late facts that the store is to name (rule 7). Where they are too
-// many, a reconcile is due instead.
-func (f *Feed) name(ctx context.Context, c *change, facts []Message) (map[lateEntity]*lateName, error) {
+// name returns the entities of late facts that the store does not name yet, and is to name (rule
+// 7). Where they are too many, a reconcile is due instead.
+func (f *Feed) name(ctx context.Context, c *change, facts []Message) (names map[lateEntity]*lateName, err error) {
 	if err := f.loadLate(ctx); err != nil {
 		return nil, c.unread(err)
 	}
-	named, late, fits := f.late.name(facts)
-	if !fits && !f.late.over {
+	l, late, fits := &f.late, 0, true
+	names = make(map[lateEntity]*lateName)
+	for i := range facts {
+		if m := &facts[i]; m.Late {
+			late++
+			e := lateEntity{m.Shard, string(m.Key)}
+			known := l.named[e] != nil || names[e] != nil
+			if fits = fits && (known || len(l.named)+len(names) < maxLate); fits && !known {
+				names[e] = &lateName{number: l.last + uint64(len(names)) + 1}
+			}
+		}
+	}
+	if !fits && !l.over {
 		f.opts.Logger.Warn("too many late messages to decide one by one: a reconcile follows", "stream", f.opts.Stream, "messages", late)
 	}
-	if f.late.over = !fits; fits {
-		return named, nil
+	if l.over = !fits; fits {
+		return names, nil
 	}
-	return named, c.demandAll(ctx)
+	return nil, c.demandAll(ctx)
 }
 
 // nominate has the owner of an entity decide about it.
@@ -143,7 +95,18 @@ func (f *Feed) loadLate(ctx context.Context) error {
 	}
 	shards := slices.AppendSeq(slices.Clone(f.opts.Known), maps.Keys(f.states))
 	slices.Sort(shards)
-	return f.late.load(ctx, f.opts.Store, f.opts.Stream, slices.Compact(shards))
+	named := make(map[lateEntity]*lateName)
+	for _, shard := range slices.Compact(shards) {
+		for part, err := range f.opts.Store.Parts(ctx, store.Key{Stream: f.opts.Stream, Shard: shard}, store.LateEntities, 0) {
+			if err != nil {
+				return err
+			}
+			named[lateEntity{shard, string(part.Bytes)}] = &lateName{number: part.Number}
+			f.late.last = max(f.late.last, part.Number)
+		}
+	}
+	f.late.named = named
+	return nil
 }
 
 // Ready says that the stream has caught up: the entities that the store names are nominated, and
@@ -187,7 +150,15 @@ func (f *Feed) ForgetDecided(ctx context.Context) error {
 		}
 		f.demanded = n
 	}
-	b, decided := &store.Batch{}, f.late.decided()
+	b, decided := &store.Batch{}, maps.Clone(f.late.named)
+	maps.DeleteFunc(decided, func(_ lateEntity, name *lateName) bool {
+		select {
+		case <-name.decided:
+			return false
+		default:
+			return true
+		}
+	})
 	if len(decided) == 0 {
 		return nil
 	}

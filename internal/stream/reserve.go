@@ -3,7 +3,6 @@ package stream
 import (
 	"cmp"
 	"context"
-	"encoding/binary"
 	"hash/maphash"
 	"time"
 
@@ -114,7 +113,7 @@ func (m *Movers) handle(one *reserved, found []Found, winner int) {
 	entity := v.hash([]byte(one.name))
 	for i := range found {
 		if i != winner {
-			v.handled.add(duplicateRow{entity, found[winner].version(), found[i].version()}.hash(v.seed))
+			v.handled.add(maphash.Comparable(v.seed, duplicateRow{entity, found[winner].version(), found[i].version()}))
 		}
 	}
 }
@@ -253,27 +252,6 @@ func (d Row) version(shard string) version {
 type duplicateRow struct {
 	entity      uint64
 	winner, row version
-}
-
-func (l duplicateRow) hash(seed maphash.Seed) uint64 {
-	var h maphash.Hash
-	h.SetSeed(seed)
-	var b [8]byte
-	// A maphash.Hash returns no error.
-	binary.LittleEndian.PutUint64(b[:], l.entity)
-	_, _ = h.Write(b[:])
-	for _, v := range [...]*version{&l.winner, &l.row} {
-		binary.LittleEndian.PutUint64(b[:], v.row)
-		_, _ = h.Write(b[:])
-		_, _ = h.Write(v.digest[:])
-		_, _ = h.WriteString(v.shard)
-		last := byte(0)
-		if v.deleted {
-			last = 1
-		}
-		_ = h.WriteByte(last)
-	}
-	return h.Sum64()
 }
 
 // handled remembers duplicate rows by their hash. It is bounded: one that is forgotten is nominated

@@ -254,7 +254,8 @@ func (s *stream) becomeReady(ctx context.Context) error {
 	if s.c.Epoch() == nil {
 		// Rule 1. A stream that still catches up may meet a higher one, of a clock that went back:
 		// then rule 8 holds, and the next start has that one in the store.
-		epoch := NewEpoch(max(s.c.known, s.c.copied.Load(), s.c.committer.highest()), time.Now()).of(s.c.opts.Share)
+		met, _ := s.c.committer.highest()
+		epoch := NewEpoch(max(s.c.known, s.c.copied.Load(), met), time.Now()).of(s.c.opts.Share)
 		if err := s.c.sync(ctx, &store.Batch{Epoch: epoch.Number()}); err != nil {
 			return err
 		}
@@ -279,7 +280,7 @@ func (s *stream) becomeReady(ctx context.Context) error {
 
 // sync syncs a batch with all registrations, unless these are synced and b is empty.
 func (c *CatchUp) sync(ctx context.Context, b *store.Batch) error {
-	last := c.committer.newest()
+	_, last := c.committer.highest()
 	if empty(b) && last <= c.synced {
 		return nil
 	}

@@ -173,16 +173,7 @@ func (l *Prepared) add(v *View, shard string, row uint64, entity []byte) {
 	l.asks = append(l.asks, ask)
 }
 
-// find looks up what the store has of the entities of rows of a shard.
-func (l *Prepared) find(ctx context.Context, v *View, shard string, rows []Row) error {
-	l.begin(len(rows))
-	for i := range rows {
-		l.add(v, shard, rows[i].ID, rows[i].Entity)
-	}
-	return l.run(ctx, v)
-}
-
-// findEntities does the same for entities of which no row is known.
+// findEntities looks up what the store has of entities of which no row is known.
 func (l *Prepared) findEntities(ctx context.Context, v *View, shard string, entities [][]byte) error {
 	l.begin(len(entities))
 	for _, entity := range entities {
