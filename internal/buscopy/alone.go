@@ -18,12 +18,8 @@ import (
 // process shuts out former ones and reads the bus, with turn when it is elected. The first call
 // counts.
 func (g *Generations) ReadFormer(ctx context.Context, turn bool) error {
-	var s state
-	err := g.retry(ctx, func() (err error) {
-		// As Alone reads, which may find those that were deleted.
-		s, err = g.readNew(ctx)
-		return err
-	})
+	// As Alone reads, which may find those that were deleted.
+	s, err := g.waitState(ctx, g.readNew)
 	if err != nil {
 		return err
 	}
@@ -36,22 +32,13 @@ func (g *Generations) ReadFormer(ctx context.Context, turn bool) error {
 	return nil
 }
 
-// retry calls do until the bus answers, and tells meanwhile what is waited for.
-func (g *Generations) retry(ctx context.Context, do func() error) error {
-	var pause backoff.Backoff
-	err := pause.Retry(ctx, do, func(err error) bool { g.opts.Waits(err); return true })
-	if err == nil {
-		g.opts.Waits(nil)
-	}
-	return err
-}
-
 // Enter puts the key of the process, whose epoch is durable, and returns what Permit does. Those
 // of the processes before it go. One without shares puts none: it passes over nothing.
 func (g *Generations) Enter(ctx context.Context, epoch uint64) error {
 	if g.Joined() > 0 && g.opts.Share.One() {
 		key := fmt.Sprintf("%s%d.%s", g.enteredPrefix(), epoch, g.token)
-		if err := g.retry(ctx, func() error { return g.opts.Bucket.Put(ctx, key, []byte(g.opts.Host)) }); err != nil {
+		put := func() error { return g.opts.Bucket.Put(ctx, key, []byte(g.opts.Host)) }
+		if err := new(backoff.Backoff).Retry(ctx, put, g.waits); err != nil {
 			return err
 		}
 		g.mu.Lock()

@@ -171,52 +171,56 @@ func (g *Generations) stateOf(entries []Entry, failed error) (s state, err error
 func (g *Generations) Join(ctx context.Context) error {
 	pause := backoff.Backoff{First: 200 * time.Millisecond, Max: 3 * time.Second}
 	seen := make(map[string]sign)
-	for {
-		s, err := g.read(ctx)
-		if err == nil {
-			var joined bool
-			if joined, err = g.step(ctx, &s, seen); joined {
-				g.opts.Waits(nil)
-				return nil
+	for joined := false; !joined; {
+		err := pause.Retry(ctx, func() error {
+			s, err := g.read(ctx)
+			if err == nil {
+				joined, err = g.step(ctx, &s, seen)
 			}
-		}
-		if ctx.Err() != nil {
-			return context.Cause(ctx)
-		}
+			return err
+		}, g.waits)
 		if err != nil {
-			g.opts.Waits(err)
-			if err := pause.Wait(ctx); err != nil {
-				return err
-			}
+			return err
 		}
 	}
+	g.opts.Waits(nil)
+	return nil
+}
+
+// waits tells why the process waits.
+func (g *Generations) waits(err error) bool { g.opts.Waits(err); return true }
+
+// waitState reads the state, and tries again until the bus answers.
+func (g *Generations) waitState(ctx context.Context, read func(context.Context) (state, error)) (s state, err error) {
+	err = new(backoff.Backoff).Retry(ctx, func() (err error) { s, err = read(ctx); return err }, g.waits)
+	if err == nil {
+		g.opts.Waits(nil)
+	}
+	return s, err
 }
 
 // Last joins the last generation, for a command: it changes no number, and waits for the bus alone.
 // ErrNumber says that another number is in force.
 func (g *Generations) Last(ctx context.Context) error {
-	var pause backoff.Backoff
-	for {
-		s, err := g.read(ctx)
-		switch n := g.opts.Share.Number; {
-		case errors.Is(err, ErrDamaged):
-			return err
-		case ctx.Err() != nil:
-			return context.Cause(ctx)
-		case err == nil && s.number != n:
-			return fmt.Errorf("%w: %s in force, and the command has %s: type it with that number, or start bridge with the other one before", ErrNumber, isInForce(s.number), number(n))
-		case err == nil && s.generation > 0 && !s.open:
-			return fmt.Errorf("%w: share 0 has not begun yet with %s, which it begins: start bridge before", ErrNumber, number(n))
-		case err == nil:
-			g.opts.Waits(nil)
-			g.join(s.generation)
-			return nil
+	var damaged error
+	s, err := g.waitState(ctx, func(ctx context.Context) (s state, err error) {
+		if s, err = g.read(ctx); errors.Is(err, ErrDamaged) {
+			damaged, err = err, nil
 		}
-		g.opts.Waits(err)
-		if err := pause.Wait(ctx); err != nil {
-			return err
-		}
+		return s, err
+	})
+	switch n := g.opts.Share.Number; {
+	case err != nil:
+		return err
+	case damaged != nil:
+		return damaged
+	case s.number != n:
+		return fmt.Errorf("%w: %s in force, and the command has %s: type it with that number, or start bridge with the other one before", ErrNumber, isInForce(s.number), number(n))
+	case s.generation > 0 && !s.open:
+		return fmt.Errorf("%w: share 0 has not begun yet with %s, which it begins: start bridge before", ErrNumber, number(n))
 	}
+	g.join(s.generation)
+	return nil
 }
 
 func (g *Generations) join(generation uint64) {
@@ -334,23 +338,11 @@ func (g *Generations) Sign(ctx context.Context) error {
 // called before former processes of its share are shut out, once they are and the epoch of this one
 // is durable, and before and behind each decision about START.
 func (g *Generations) Permit(ctx context.Context) error {
-	var pause backoff.Backoff
-	for {
-		s, err := g.readNew(ctx)
-		switch {
-		case err == nil && s.generation == g.Joined() && s.number == g.opts.Share.Number:
-			g.opts.Waits(nil)
-			return nil
-		case err == nil:
-			return fmt.Errorf("%w: %s in force now, and this process has %s", ErrFormer, isInForce(s.number), number(g.opts.Share.Number))
-		case ctx.Err() != nil:
-			return context.Cause(ctx)
-		}
-		g.opts.Waits(err)
-		if err := pause.Wait(ctx); err != nil {
-			return err
-		}
+	s, err := g.waitState(ctx, g.readNew)
+	if err == nil && (s.generation != g.Joined() || s.number != g.opts.Share.Number) {
+		err = fmt.Errorf("%w: %s in force now, and this process has %s", ErrFormer, isInForce(s.number), number(g.opts.Share.Number))
 	}
+	return err
 }
 
 // Run gives signs of life until ctx ends. It returns ErrFormer when the number of shares has

@@ -127,32 +127,29 @@ func (k *Keeper) Load(ctx context.Context, name string) (c Copy, found bool, err
 		return Copy{}, false, err
 	}
 	defer release()
-	begin := streamKey(k.opts.Domain, name)
-	var pause backoff.Backoff
-	for {
+	var h held
+	err = new(backoff.Backoff).Retry(ctx, func() error {
 		var entries []Entry
 		err := k.watch(ctx, func() (err error) {
-			entries, err = k.opts.Bucket.Entries(ctx, begin)
+			entries, err = k.opts.Bucket.Entries(ctx, streamKey(k.opts.Domain, name))
 			return err
 		})
 		if err == nil {
-			var h held
-			if h, err = group(entries); err == nil {
-				k.opts.Fault(nil)
-				mine := k.opts.Slot()
-				s.above, s.former = max(s.above, h.epoch), h.former(&s.Stream, mine)
-				c, found = h.of(&s.Stream, mine)
-				return c, found, nil
-			}
+			h, err = group(entries)
 		}
-		if ctx.Err() != nil {
-			return Copy{}, false, context.Cause(ctx)
-		}
+		return err
+	}, func(err error) bool {
 		k.opts.Fault(fmt.Errorf("load the progress of stream %s from the bus: %w", name, err))
-		if err := pause.Wait(ctx); err != nil {
-			return Copy{}, false, err
-		}
+		return true
+	})
+	if err != nil {
+		return Copy{}, false, err
 	}
+	k.opts.Fault(nil)
+	mine := k.opts.Slot()
+	s.above, s.former = max(s.above, h.epoch), h.former(&s.Stream, mine)
+	c, found = h.of(&s.Stream, mine)
+	return c, found, nil
 }
 
 // Decided returns when a copy is on the bus that has the decision about START of a shard, or its
@@ -165,22 +162,23 @@ func (k *Keeper) Decided(ctx context.Context, name, shard string, since uint64) 
 		return err
 	}
 	defer release()
-	if at, ok := s.decided[shard]; ok && at >= since {
+	has := func() bool { at, ok := s.decided[shard]; return ok && at >= since }
+	if has() {
 		return nil
 	}
-	var pause backoff.Backoff
-	for {
-		err := k.write(ctx, s)
-		if at, ok := s.decided[shard]; ok && at >= since {
-			return k.opts.Permit(ctx)
-		}
-		if err == nil {
-			return fmt.Errorf("the store has no decision about shard %s of stream %s", shard, name)
-		}
-		if err := pause.Wait(ctx); err != nil {
+	err = new(backoff.Backoff).Retry(ctx, func() error {
+		if err := k.write(ctx, s); !has() {
 			return err
 		}
+		return nil
+	}, func(error) bool { return true })
+	switch {
+	case err != nil:
+		return err
+	case !has():
+		return fmt.Errorf("the store has no decision about shard %s of stream %s", shard, name)
 	}
+	return k.opts.Permit(ctx)
 }
 
 // Run writes copies of what has changed until ctx ends, and then once more.
@@ -275,7 +273,9 @@ func (k *Keeper) tryWrite(ctx context.Context, s *stream) error {
 	var c content
 	thin := false
 	err := k.opts.Still(ctx, func(kept store.Store) (err error) {
-		c, thin, err = k.read(ctx, kept, s.Stream)
+		if c, thin, err = k.read(ctx, kept, s.Stream, false); thin {
+			c, _, err = k.read(ctx, kept, s.Stream, true)
+		}
 		return err
 	})
 	if err != nil {
@@ -361,9 +361,10 @@ func (k *Keeper) Status() []Status {
 // copied are the kinds of parts that a copy has: all but those of a reconcile, which begins again.
 var copied = []store.Kind{store.Gaps, store.Ahead, store.Published, store.MeaningPart, store.Noted, store.SchemaPart}
 
-// read reads the content of a copy. Where the parts are too large, thin is true, and the copy has
-// of each shard what `bridge checkpoint rebuild` keeps: what START and commands have decided.
-func (k *Keeper) read(ctx context.Context, kept store.Store, s Stream) (c content, thin bool, err error) {
+// read reads the content of a copy. A thin one has of each shard what `bridge checkpoint rebuild`
+// keeps: what START and commands have decided, and what commands ask for. tooLarge says that the
+// parts are too large for one that is not.
+func (k *Keeper) read(ctx context.Context, kept store.Store, s Stream, thin bool) (c content, tooLarge bool, err error) {
 	image, err := kept.Load(ctx)
 	if err != nil {
 		return content{}, false, err
@@ -373,48 +374,31 @@ func (k *Keeper) read(ctx context.Context, kept store.Store, s Stream) (c conten
 		if key.Stream != s.Name {
 			continue
 		}
-		shard := Shard{Name: key.Shard, Progress: image.Shards[key]}
+		p, kinds := image.Shards[key], copied
+		if thin {
+			p = store.Progress{Started: p.Started, Floor: p.Floor, Since: p.Since, Saved: p.Saved, ReconcileDue: true}
+			if kinds = nil; k.opts.IsCommand(key.Shard) {
+				kinds = []store.Kind{store.Noted}
+			}
+		}
 		// A view that is rebuilt lacks what was recorded, and what has expired.
-		shard.Progress.ReconcileDue = shard.Progress.ReconcileDue || !s.Release
-		for _, kind := range copied {
+		p.ReconcileDue = p.ReconcileDue || !s.Release
+		one := Shard{Name: key.Shard, Progress: p}
+		for _, kind := range kinds {
 			for part, err := range kept.Parts(ctx, key, kind, 0) {
 				if err != nil {
 					return content{}, false, err
 				}
-				if size += len(part.Bytes); size > maxBytes {
-					c, err = k.decisions(ctx, kept, &image, s)
-					return c, true, err
-				}
-				shard.Parts = append(shard.Parts, part)
-			}
-		}
-		c.Shards = append(c.Shards, shard)
-	}
-	if s.Release {
-		c.Registrations = slices.DeleteFunc(image.Registrations, func(r store.Registration) bool { return r.Stream != s.Name || r.Retired })
-	}
-	return c, false, nil
-}
-
-// decisions returns a copy with the decisions alone, and with what commands ask for.
-func (k *Keeper) decisions(ctx context.Context, kept store.Store, image *store.Image, s Stream) (c content, err error) {
-	for _, key := range slices.SortedFunc(maps.Keys(image.Shards), store.Key.Compare) {
-		p := image.Shards[key]
-		if key.Stream != s.Name {
-			continue
-		}
-		one := Shard{Name: key.Shard, Progress: store.Progress{
-			Started: p.Started, Floor: p.Floor, Since: p.Since, Saved: p.Saved, ReconcileDue: true,
-		}}
-		if k.opts.IsCommand(key.Shard) {
-			for part, err := range kept.Parts(ctx, key, store.Noted, 0) {
-				if err != nil {
-					return content{}, err
+				if size += len(part.Bytes); size > maxBytes && !thin {
+					return content{}, true, nil
 				}
 				one.Parts = append(one.Parts, part)
 			}
 		}
 		c.Shards = append(c.Shards, one)
 	}
-	return c, nil
+	if s.Release && !thin {
+		c.Registrations = slices.DeleteFunc(image.Registrations, func(r store.Registration) bool { return r.Stream != s.Name || r.Retired })
+	}
+	return c, false, nil
 }
