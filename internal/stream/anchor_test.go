@@ -170,6 +170,14 @@ func cloneBatch(b *store.Batch) store.Batch {
 	kept := *b
 	kept.Registrations = slices.Clone(b.Registrations)
 	kept.Views = nil
+	kept.Shards = slices.Clone(b.Shards)
+	for i := range kept.Shards {
+		one := &kept.Shards[i]
+		one.Parts = slices.Clone(one.Parts)
+		for j := range one.Parts {
+			one.Parts[j].Bytes = bytes.Clone(one.Parts[j].Bytes)
+		}
+	}
 	for _, v := range b.Views {
 		changes := slices.Clone(v.Changes)
 		for i := range changes {

@@ -9,23 +9,6 @@ import (
 )
 
 func TestClaims(t *testing.T) {
-	t.Run("a row is decided about behind the one before of its batch", func(t *testing.T) {
-		k := newDesk(t)
-		c := k.begin("a")
-		k.decide(c, 7, stateA).Publish(eventA)
-		if d := k.decide(c, 7, stateA); d.News || d.Known.Event != eventA {
-			t.Fatalf("the same state is news: %+v", d)
-		}
-		d := k.decide(c, 7, stateB)
-		if !d.News || d.Op != event.Modified || d.Previous() != eventA {
-			t.Fatalf("%+v", d)
-		}
-		d.Publish(eventB)
-		k.acknowledge(c)
-		if e := k.stored(); e.Event != eventB || e.Digest != stateB {
-			t.Fatalf("%+v", e)
-		}
-	})
 	t.Run("a shard has one batch at a time", func(t *testing.T) {
 		k := newDesk(t)
 		k.begin("a")
@@ -36,20 +19,6 @@ func TestClaims(t *testing.T) {
 			}
 		}()
 		k.begin("a")
-	})
-	t.Run("what another shard has claimed nominates, also where it is not news", func(t *testing.T) {
-		k := newDesk(t)
-		k.put(in("a", 7, store.Live, stateA))
-		first, second := k.begin("a"), k.begin("b")
-		k.decide(first, 7, stateB).Publish(eventB)
-		for _, digest := range [][16]byte{stateA, stateB} {
-			if d := k.decide(second, 9, digest); !d.Nominate || d.News {
-				t.Fatalf("%+v", d)
-			}
-		}
-		if d := k.absent(second); !d.Nominate {
-			t.Fatalf("%+v", d)
-		}
 	})
 	t.Run("what is released is as before", func(t *testing.T) {
 		k := newDesk(t)

@@ -286,18 +286,6 @@ func TestIgnoreBelow(t *testing.T) {
 	}
 }
 
-func TestGaps(t *testing.T) {
-	s := publishedShard(t)
-	gaps, err := stream.LoadGaps(t.Context(), s.store, key, 10)
-	if err != nil || len(gaps) != 2 || gaps[1].First != 7 || gaps[1].Last != 7 {
-		t.Errorf("%+v, %v", gaps, err)
-	}
-	gaps, err = stream.LoadGaps(t.Context(), s.store, store.Key{Stream: "none", Shard: "none"}, 10)
-	if err != nil || len(gaps) != 0 {
-		t.Errorf("%+v, %v", gaps, err)
-	}
-}
-
 func TestRestart(t *testing.T) {
 	s := publishedShard(t)
 	s.apply(t, store.ShardChange{Key: key, Parts: []store.Part{{Kind: store.Published, Number: 1, Bytes: []byte("rows")}}})

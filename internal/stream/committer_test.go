@@ -107,25 +107,6 @@ func TestCommitterRun(t *testing.T) {
 	})
 }
 
-func TestNumber(t *testing.T) {
-	c := stream.NewCommitter(newDisk(nil), store.Image{Registrations: []store.Registration{
-		{Number: 1, Stream: "s", TP: "d", Incarnation: "1", Retired: true}, {Number: 3, Stream: "s", TP: "d", Incarnation: "2"},
-	}}, outage.New(slog.New(slog.DiscardHandler)))
-	for _, tt := range []struct {
-		stream, tp, incarnation string
-		want                    uint32
-	}{{"s", "d", "2", 3}, {"s", "d", "", 3}, {"s", "d", "1", 0}, {"s", "e", "2", 0}, {"o", "d", "2", 0}} {
-		if n := c.Number(tt.stream, sink.TPRef{Name: tt.tp, Incarnation: tt.incarnation}); n != tt.want {
-			t.Errorf("%+v: %d", tt, n)
-		}
-	}
-	for n, want := range map[uint32]uint32{1: 3, 3: 3, 2: 0, 0: 0} {
-		if got := c.InForce(n); got != want {
-			t.Errorf("in force for %d is %d, want %d", n, got, want)
-		}
-	}
-}
-
 // fencing makes a process whose bus calls fence.
 func fencing(t *testing.T, b *bus, fence func() error, release bool) *rig {
 	t.Helper()

@@ -15,8 +15,6 @@ import (
 func (r *rig) disputed() string {
 	r.t.Helper()
 	f := r.feeds["s"]
-	f.mu.Lock()
-	defer f.mu.Unlock()
 	var keys []string
 	for _, key := range []string{"a", "b", "c"} {
 		e, err := f.entry(r.t.Context(), key)
@@ -97,8 +95,8 @@ func TestWhatHasExpiredElsewhereIsUnknown(t *testing.T) {
 		r.run()
 		r.pass(2 * time.Minute)
 		// What is read behind it is late, and decided.
-		if got := r.feeds["s"].waiting(); !r.feeds["s"].due {
-			t.Errorf("no reconcile is due, %q wait", got)
+		if got := r.feeds["s"].movers.Waiting(); !r.feeds["s"].due {
+			t.Errorf("no reconcile is due, %d wait", got)
 		}
 		if got := r.disputed(); !strings.Contains(got, "b") {
 			t.Errorf("disputed are %q", got)

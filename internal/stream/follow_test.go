@@ -109,12 +109,12 @@ func TestFollowPassesLateMessages(t *testing.T) {
 		f.pass(10 * time.Second)
 		f.wantSeen("s", "a b* c")
 		f.wantNext("s", "d", 3)
-		if waits := f.feeds["s"].waiting(); len(waits) > 0 {
-			t.Errorf("%q are nominated though another process publishes", waits)
+		if waits := f.feeds["s"].movers.Waiting(); waits > 0 {
+			t.Errorf("%d are nominated though another process publishes", waits)
 		}
 		f.elect()
-		if waits := f.feeds["s"].waiting(); len(waits) != 1 || !f.feeds["s"].due {
-			t.Errorf("nominated are %q, a reconcile is due: %v", waits, f.feeds["s"].due)
+		if waits := f.feeds["s"].movers.Waiting(); waits != 1 || !f.feeds["s"].due {
+			t.Errorf("nominated are %d, a reconcile is due: %v", waits, f.feeds["s"].due)
 		}
 	})
 }

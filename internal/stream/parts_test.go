@@ -12,25 +12,6 @@ import (
 	"example.org/bridge/source/ledger"
 )
 
-func TestTheTailPassesManyPartsThatAreAhead(t *testing.T) {
-	s := newShard(t, memory.New())
-	const rows = 30_000
-	for row := uint64(3); row <= rows; row += 3 {
-		s.p.Note(row, sink.FromModified, &sink.State{Epoch: 1})
-	}
-	s.flush(t, base)
-	s.reopen(t)
-	s.note(1, sink.FromTail, rows/2+1)
-	s.flush(t, base)
-	s.reopen(t)
-	for id := uint64(1); id <= rows; id++ {
-		above := id > rows/2+1
-		if s.p.Ahead(id) != (above && id%3 == 0) || s.p.Ledger().Missing(id) != (!above && id%3 > 0 && id != rows/2+1) {
-			t.Fatalf("%d is ahead: %t, missing: %t", id, s.p.Ahead(id), s.p.Ledger().Missing(id))
-		}
-	}
-}
-
 // TestPartsStayInMemoryUntilTheyAreApplied has an owner hand over much at once.
 func TestPartsStayInMemoryUntilTheyAreApplied(t *testing.T) {
 	m := memory.New()

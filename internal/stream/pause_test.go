@@ -85,34 +85,6 @@ func TestPauses(t *testing.T) {
 	if since := p.of("a").Since; !since.Equal(first) {
 		t.Errorf("since %v", since)
 	}
-
-	former := p.image()
-	if err := p.set("", false); err != nil {
-		t.Fatal(err)
-	}
-	p.are("resumed", false, false)
-	copied := &stream.Copy{}
-	for key, one := range former.Shards {
-		copied.Shards = append(copied.Shards, store.ShardChange{Key: key, Progress: &one})
-	}
-	for _, c := range stream.Lacking(p.image(), "s", copied, func() uint32 { return 0 }).Shards {
-		if stream.IsPause(c.Key.Shard) {
-			t.Errorf("a former pause holds: %+v", c)
-		}
-	}
-	later := &stream.Copy{}
-	for key, one := range p.image().Shards {
-		later.Shards = append(later.Shards, store.ShardChange{Key: key, Progress: &one})
-	}
-	if p.apply(&store.Batch{Forget: []string{"s"}}); len(former.Shards) == 0 {
-		t.Fatal("nothing is known")
-	}
-	for key, one := range former.Shards {
-		p.apply(&store.Batch{Shards: []store.ShardChange{{Key: key, Progress: &one}}})
-	}
-	p.are("an older folder", true, true)
-	p.apply(stream.Lacking(p.image(), "s", later, func() uint32 { return 0 }))
-	p.are("with the later copy", false, false)
 }
 
 // TestTheLaterCommandHolds: also where it changed nothing in the store of the process that took it,

@@ -21,7 +21,7 @@ type rig struct {
 	disk      *disk
 	committer *stream.Committer
 	c         *stream.CatchUp
-	feeds     map[string]*toy
+	feeds     map[string]*recorder
 	stopped   map[string]error
 	over      error
 	faults    *outage.Log
@@ -30,7 +30,7 @@ type rig struct {
 // newRig makes a process with capability streams. change may change its options.
 func newRig(t *testing.T, b *bus, batches []store.Batch, change func(*stream.Options), streams ...string) *rig {
 	t.Helper()
-	r := &rig{t: t, bus: b, disk: newDisk(batches), feeds: map[string]*toy{}, stopped: map[string]error{}}
+	r := &rig{t: t, bus: b, disk: newDisk(batches), feeds: map[string]*recorder{}, stopped: map[string]error{}}
 	image, err := r.disk.Load(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -41,8 +41,7 @@ func newRig(t *testing.T, b *bus, batches []store.Batch, change func(*stream.Opt
 	opts := stream.Options{Reader: b, Committer: r.committer, Image: image, Domain: "test", Log: log,
 		Superseded: func(err error) { r.over = err }, Stopped: func(stream string, err error) { r.stopped[stream] = err }}
 	for _, name := range streams {
-		f := newToy(name)
-		f.store, f.committer, f.keep = r.disk, r.committer, true
+		f := newRecorder(name, r.disk, r.committer)
 		r.feeds[name] = f
 		opts.Streams = append(opts.Streams, stream.Stream{Name: name, Destinations: []string{"d"}, Feed: f, Hash: 9})
 	}
@@ -210,14 +209,9 @@ func (r *rig) publishes(key string) {
 func (r *rig) acknowledge(m *said, offset uint64) error {
 	n := r.committer.Number(m.stream, sink.TPRef{Name: "d"})
 	f := r.feeds[m.stream]
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	b, err := f.changes(r.t.Context(), []stream.Message{m.message(store.At{TP: n, Offset: offset})})
-	if err != nil {
-		r.t.Fatal(err)
-	}
 	last := store.Anchor{Offset: offset, Hash: stream.HashMessage([]byte(m.key), m.event(), m.epoch, m.seq)}
-	return r.committer.Acknowledged(r.t.Context(), m.seq, []stream.Span{{TP: n, Range: stream.Range{From: offset, To: offset + 1, Last: last}}}, b)
+	cover := stream.Cover{First: m.seq, Acked: []stream.Span{{TP: n, Range: stream.Range{From: offset, To: offset + 1, Last: last}}}}
+	return f.Feed.Apply(r.t.Context(), []stream.Message{m.message(store.At{TP: n, Offset: offset})}, nil, cover)
 }
 
 // message returns what a reader makes of m.

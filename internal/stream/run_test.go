@@ -30,14 +30,16 @@ func TestRun(t *testing.T) {
 		r.run()
 		r.pass(3 * time.Second)
 		r.wantSeen("s", "")
-		if waits := r.feeds["s"].waiting(); len(waits) != 1 {
-			t.Errorf("nominated are %q behind a kill", waits)
+		if waits := r.feeds["s"].movers.Waiting(); waits != 1 {
+			t.Errorf("nominated are %d behind a kill", waits)
 		}
-		r.feeds["s"].decided("old")
+		if _, _, err := r.feeds["s"].movers.Pass(t.Context()); err != nil {
+			t.Fatal(err)
+		}
 		r.pass(2 * time.Second)
 		batches, _ = r.disk.applied()
-		if waits := newRig(t, b, batches, nil, "s").start().feeds["s"].waiting(); len(waits) > 0 {
-			t.Errorf("%q are nominated though they were decided", waits)
+		if waits := newRig(t, b, batches, nil, "s").start().feeds["s"].movers.Waiting(); waits > 0 {
+			t.Errorf("%d are nominated though they were decided", waits)
 		}
 	})
 	running(t, "an idle topic is read to its end once a minute", func(t *testing.T, b *bus, r *rig) {

@@ -69,8 +69,8 @@ func TestStart(t *testing.T) {
 		r := newRig(t, b, nil, nil, "s").start()
 		r.wantSeen("s", "a b* c")
 		r.wantNext("s", "d", 3)
-		if waits := r.feeds["s"].waiting(); len(waits) != 1 || waits[0] != "b" {
-			t.Errorf("nominated are %q", waits)
+		if waits := r.feeds["s"].movers.Waiting(); waits != 1 {
+			t.Errorf("nominated are %d", waits)
 		}
 	})
 	bubble(t, "an epoch below that of the store is late", func(t *testing.T) {
@@ -176,26 +176,26 @@ func TestStartStops(t *testing.T) {
 		b.says(ours("a", 5, 1))
 		b.says(u)
 		r := newRig(t, b, nil, func(o *stream.Options) { o.Workers = 1 }, "s", "u")
-		r.feeds["s"].fail(stream.ErrUnread)
+		r.feeds["s"].fail(stream.ErrUnread, "")
 		done := r.starting()
 		r.pass(time.Minute)
 		r.wantSeen("u", "b")
 		if p := r.c.Progress().Streams; p[0].Ready || p[0].Err != nil || !p[1].Ready {
 			t.Errorf("%+v", p)
 		}
-		r.feeds["s"].fail(nil)
+		r.feeds["s"].fail(nil, "")
 		if err := errors.Join(<-done, r.stopOf("s")); err != nil {
 			t.Error(err)
 		}
 		r.wantSeen("s", "a")
 		r.run()
-		r.feeds["s"].fail(stream.ErrUnread)
+		r.feeds["s"].fail(stream.ErrUnread, "")
 		b.says(ours("c", 5, 3))
 		u.key, u.seq = "d", 4
 		b.says(u)
 		r.pass(3 * time.Minute)
 		r.wantSeen("u", "d*")
-		r.feeds["s"].fail(nil)
+		r.feeds["s"].fail(nil, "")
 		r.pass(time.Minute)
 		r.wantSeen("s", "c*")
 	})

@@ -10,30 +10,15 @@ import (
 	"example.org/bridge/internal/stream"
 )
 
-// unreadOf is a feed that cannot read the store for the messages with a key.
-type unreadOf struct {
-	*toy
-	key string
-}
-
-func (f *unreadOf) Apply(ctx context.Context, messages []stream.Message, read *stream.Read, cover stream.Cover) error {
-	for i := range messages {
-		if string(messages[i].Key) == f.key {
-			return stream.ErrUnread
-		}
-	}
-	return f.toy.Apply(ctx, messages, read, cover)
-}
-
 // undecided is a feed that cannot read the store for late messages.
-type undecided struct{ *toy }
+type undecided struct{ *recorder }
 
 func (undecided) ForgetDecided(context.Context) error { return stream.ErrUnread }
 
 func TestLateMessagesThatCannotBeRead(t *testing.T) {
 	bubble(t, "the bus is read on, so another bridge is seen", func(t *testing.T) {
 		b := newBus("d")
-		r := newRig(t, b, nil, func(o *stream.Options) { o.Streams[0].Feed = undecided{o.Streams[0].Feed.(*toy)} }, "s").start()
+		r := newRig(t, b, nil, func(o *stream.Options) { o.Streams[0].Feed = undecided{o.Streams[0].Feed.(*recorder)} }, "s").start()
 		r.run()
 		b.says(ours("new", r.c.Epoch().Number()+1, 1))
 		r.pass(2 * time.Minute)
@@ -46,12 +31,8 @@ func TestLateMessagesThatCannotBeRead(t *testing.T) {
 func TestAnOutageOfTheStoreOfOneTP(t *testing.T) {
 	bubble(t, "it lasts though other TPs are read meanwhile", func(t *testing.T) {
 		b := newBus("d", "e")
-		var feed *unreadOf
-		r := newRig(t, b, nil, func(o *stream.Options) {
-			o.Streams[0].Destinations = []string{"d", "e"}
-			feed = &unreadOf{o.Streams[0].Feed.(*toy), "a"}
-			o.Streams[0].Feed = feed
-		}, "s").start()
+		r := newRig(t, b, nil, func(o *stream.Options) { o.Streams[0].Destinations = []string{"d", "e"} }, "s").start()
+		r.feeds["s"].fail(stream.ErrUnread, "a")
 		r.run()
 		b.says(ours("a", 5, 1))
 		r.pass(2 * time.Minute)
@@ -70,9 +51,7 @@ func TestAnOutageOfTheStoreOfOneTP(t *testing.T) {
 		if now := since(); now != before {
 			t.Errorf("it began %v later once more", now.Sub(before))
 		}
-		feed.toy.mu.Lock()
-		feed.key = ""
-		feed.toy.mu.Unlock()
+		r.feeds["s"].fail(nil, "")
 		r.pass(time.Minute)
 		if err := r.faults.Err(); err != nil {
 			t.Errorf("it lasts: %v", err)

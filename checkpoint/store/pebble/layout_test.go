@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"path/filepath"
 	"testing"
-	"time"
 
 	"example.org/bridge/checkpoint/store"
 	"example.org/bridge/checkpoint/store/storetest"
@@ -86,28 +85,6 @@ func TestAValueThatIsCutOffOrTooLongIsRefused(t *testing.T) {
 			t.Errorf("%s: a byte too many is accepted", decoders[d].name)
 		}
 	}
-}
-
-func TestAnEntryIsSmall(t *testing.T) {
-	e := storetest.Entry(4)
-	e.Row, e.At.Offset, e.Seq, e.Epoch = 10_000_000, 10_000_000, 10_000_000, uint64(time.Now().UnixMilli())
-	if n := len(appendEntry(nil, 15, &e)); n > 48 {
-		t.Errorf("an entry has %d bytes", n)
-	}
-}
-
-func FuzzAfter(f *testing.F) {
-	f.Add([]byte("v\x00\x00\x00\x01"), []byte("a"))
-	f.Add([]byte("v\x00\x00\x00\xff"), []byte{0xff})
-	f.Fuzz(func(t *testing.T, prefix, rest []byte) {
-		if len(prefix) == 0 || prefix[0] == 0xff {
-			return
-		}
-		end := after(prefix)
-		if bytes.Compare(append(bytes.Clone(prefix), rest...), end) >= 0 || bytes.HasPrefix(end, prefix) {
-			t.Fatalf("behind %x is %x", prefix, end)
-		}
-	})
 }
 
 // openTest opens a store that the test closes at its end, with memtables that tests fill.

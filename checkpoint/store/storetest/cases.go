@@ -3,6 +3,7 @@ package storetest
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"sync"
 	"sync/atomic"
@@ -168,7 +169,18 @@ func RunBatches(t *testing.T, f Fixture, batches int) {
 		b := CrashBatch(n, 64)
 		apply(t, plain, b)
 		apply(t, f, b)
-		if rand.IntN(20) == 0 {
+		if n%7 == 0 {
+			// Absent entities of a shard or, each second time, of a stream.
+			of := store.Key{Stream: crashShards[n%3].Stream}
+			if n%2 == 0 {
+				of.Shard = fmt.Sprint("db.t", rand.IntN(crashRows))
+			}
+			before, limit := Entry(2).Since.Add(time.Duration(n-rand.Uint64N(n))*time.Minute+time.Duration(rand.IntN(2))), rand.IntN(6)
+			want, err := plain.ForgetAbsent(ctx, of, before, limit)
+			got, failed := f.ForgetAbsent(ctx, of, before, limit)
+			equal(t, "forgotten", []any{got, failed}, []any{want, err})
+		}
+		if f.Reopen != nil && rand.IntN(20) == 0 {
 			f.Store = f.Reopen()
 		}
 		if n%10 == 0 {
