@@ -139,7 +139,10 @@ func (m *Member) Run(ctx context.Context) error {
 			m.err = err
 			m.mu.Unlock()
 		case working.Member != m.self.Member && m.works():
-			return m.lost(removed(&working))
+			if working.Member == "" {
+				return m.lost(errors.New("the bus has not heard of it in time"))
+			}
+			return m.lost(fmt.Errorf("%s works now", &working))
 		case working.Member != m.self.Member:
 			m.wait(working)
 		case time.Now().Before(next):
@@ -176,14 +179,6 @@ func (m *Member) step(ctx context.Context, until time.Time) (Claim, time.Time, e
 }
 
 var errSilent = errors.New("no answer in time")
-
-// removed is why a member that worked does not any more.
-func removed(by *Claim) error {
-	if by.Member == "" {
-		return errors.New("the bus has not heard of it in time")
-	}
-	return fmt.Errorf("%s works now", by)
-}
 
 // String names a member for people.
 func (c *Claim) String() string {

@@ -2,7 +2,6 @@ package stream
 
 import (
 	"context"
-	"time"
 
 	"example.org/bridge/checkpoint/store"
 )
@@ -154,6 +153,3 @@ func (v *View) IsLast(shard string, entity []byte, m *Message) bool {
 	next, _ := Apply(v.renewed(r.base), m)
 	return next.At == m.At && !next.Disputed
 }
-
-// second returns t as entries have it.
-func second(t time.Time) time.Time { return t.UTC().Truncate(time.Second) }

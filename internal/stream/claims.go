@@ -192,7 +192,9 @@ func (v *View) free(r *record) {
 	}
 	delete(v.records, r.name)
 	if r.waited {
-		v.movers.freed(r.name)
+		if one := v.movers.queue[r.name]; one != nil && one.state == isClaimed {
+			v.movers.enqueue(one)
+		}
 	}
 	*r = record{}
 	if len(v.freeRecords) < 1<<12 {

@@ -6,6 +6,7 @@ import (
 	"context"
 	"hash/maphash"
 	"slices"
+	"time"
 
 	"example.org/bridge/checkpoint/store"
 	"example.org/bridge/event"
@@ -163,7 +164,8 @@ func (v *View) decide(c *Claims, d *Decision, i int) {
 	if d.Known.State != store.Unknown && !d.Known.Disputed && v.lost(c, d, r, i) {
 		return
 	}
-	if !permitted && contested(&d.Known, c.shard, d.ID) {
+	if !permitted && d.Known.State != store.Unknown && (d.Known.Shard != c.shard || d.ID < d.Known.Row) {
+		// Another row has the entity: one in another shard (rule 29), or a younger one (rule 17).
 		d.Nominate = true
 		return
 	}
@@ -205,17 +207,12 @@ func (v *View) lost(c *Claims, d *Decision, r *record, i int) bool {
 	if v.handled.empty() {
 		return false
 	}
-	winner := versionOf(&d.Known)
+	// The row that the entry was made of, as far as the entry tells.
+	winner := version{d.Known.Shard, d.Known.Row, d.Known.Digest, d.Known.State == store.Tombstone}
 	if r != nil && r.permitted == c {
 		winner = r.winner
 	}
 	return v.handled.has(maphash.Comparable(v.seed, duplicateRow{c.lookup.hashes[i], winner, d.version(c.shard)}))
-}
-
-// contested reports whether another row has the entity, so that the row of this id only nominates
-// it: one in another shard (rule 29), or a younger one (rule 17).
-func contested(known *store.Entry, shard string, id uint64) bool {
-	return known.State != store.Unknown && (known.Shard != shard || id < known.Row)
 }
 
 // verdict returns what a row of a shard is news of. moves says that what is not news is in
@@ -273,7 +270,7 @@ func (v *View) absent(c *Claims, d *Decision, i int) {
 	if !d.News && known.State != store.Tombstone {
 		return
 	}
-	entry := store.Entry{Shard: c.shard, Row: known.Row, State: store.Absent, Since: second(c.Time)}
+	entry := store.Entry{Shard: c.shard, Row: known.Row, State: store.Absent, Since: c.Time.UTC().Truncate(time.Second)}
 	if !d.News {
 		since := entry.Since
 		entry = *known

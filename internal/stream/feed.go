@@ -219,18 +219,15 @@ func (c *change) make() error {
 // is damaged. Facts are read again. An attempt ends: what it has decided by the progress does not
 // count, and no reader waits for its messages.
 func (c *change) unread(err error) error {
+	// These stay until a person acts.
+	permanent := IsDamaged(err) || errors.Is(err, store.ErrDamaged) || errors.Is(err, store.ErrClosed) || errors.Is(err, source.ErrUnfit)
 	switch {
-	case err == nil || isPermanent(err) || errors.Is(err, ErrReadBack):
+	case err == nil || permanent || errors.Is(err, ErrReadBack):
 		return err
 	case c.attempt:
 		return endUnread(err)
 	}
 	return fmt.Errorf("%w: %w", ErrUnread, err)
-}
-
-// isPermanent reports whether an error of the store stays until a person acts.
-func isPermanent(err error) bool {
-	return IsDamaged(err) || errors.Is(err, store.ErrDamaged) || errors.Is(err, store.ErrClosed) || errors.Is(err, source.ErrUnfit)
 }
 
 // endUnread returns the error that ends an attempt for which a part of the store was not read.

@@ -165,13 +165,6 @@ func (m *Movers) Waiting() int {
 // Duplicates returns how often a key was found to have two rows.
 func (m *Movers) Duplicates() uint64 { return m.duplicates.Load() }
 
-// freed queues an entity that nothing claims any more. Its caller holds the lock.
-func (m *Movers) freed(name string) {
-	if one := m.queue[name]; one != nil && one.state == isClaimed {
-		m.enqueue(one)
-	}
-}
-
 // ended notes that the reservation of an entity has ended. repeat says that it is to be read again,
 // confirm that it is to be read once more. Its caller holds the lock.
 func (m *Movers) ended(name string, repeat, confirm bool) {
@@ -210,7 +203,7 @@ func (m *Movers) Return(moves []Move) {
 }
 
 // next returns the entities to be read at once, and when the next pause ends; zero for none. Until
-// they are reserved, freed queues those again that are free.
+// they are reserved, View.free queues those again that are free.
 func (m *Movers) next() (list []*mover, until time.Time) {
 	m.view.mu.Lock()
 	defer m.view.mu.Unlock()

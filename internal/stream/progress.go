@@ -56,7 +56,15 @@ func OpenProgress(ctx context.Context, s store.Store, key store.Key, saved store
 	p := &Progress{key: key, saved: saved, head: head{rebuild: true}}
 	later := context.WithoutCancel(ctx)
 	load := func(kind store.Kind) func(number uint64) ([]byte, error) {
-		return func(number uint64) ([]byte, error) { return loadPart(later, s, key, kind, number) }
+		return func(number uint64) ([]byte, error) {
+			for one, err := range s.Parts(later, key, kind, number) {
+				if err != nil || one.Number == number {
+					return one.Bytes, err
+				}
+				break
+			}
+			return nil, fmt.Errorf("%w: part %d is not in the store", ErrDamaged, number)
+		}
 	}
 	opts.MaxBytes = cmp.Or(opts.MaxBytes, 4<<20)
 	opts.Load, p.load = load(store.Gaps), load(store.Ahead)
@@ -120,20 +128,6 @@ func loadParts(ctx context.Context, s store.Store, key store.Key, kind store.Kin
 			}
 		}
 	}
-}
-
-// part returns one part.
-func loadPart(ctx context.Context, s store.Store, key store.Key, kind store.Kind, number uint64) ([]byte, error) {
-	for one, err := range s.Parts(ctx, key, kind, number) {
-		if err != nil {
-			return nil, err
-		}
-		if one.Number == number {
-			return one.Bytes, nil
-		}
-		break
-	}
-	return nil, fmt.Errorf("%w: part %d is not in the store", ErrDamaged, number)
 }
 
 // Note notes a fact about a row of the shard, for the next change. Their order does not matter. A

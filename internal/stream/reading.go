@@ -169,7 +169,9 @@ func (r *reading) addOurs(ctx context.Context, s *stream, offset uint64, err err
 		return r.refuse(ctx, f, offset, err)
 	}
 	state := &r.parsed.State
-	older := f != nil && f.older(state.Epoch, offset, r.known)
+	// Rule 7: what was there when the TP was registered may be of former processes, unless a newer
+	// one had published before it.
+	older := f != nil && (state.Epoch < f.met || state.Epoch < r.known && offset >= f.reread)
 	for _, o := range r.feeds {
 		o.met = max(o.met, state.Epoch)
 	}
@@ -315,12 +317,6 @@ func (f *served) before(t *topicPartition, hole Range) uint64 {
 
 // has reports whether a message was read or acknowledged before the reading began.
 func (f *served) has(offset uint64) bool { return offset < f.cursor || f.covered.has(offset) }
-
-// older reports whether a message of an epoch is late in catch-up (rule 7). What was there when the
-// TP was registered may be of former processes, unless a newer one had published before it.
-func (f *served) older(epoch, offset, known uint64) bool {
-	return epoch < f.met || epoch < known && offset >= f.reread
-}
 
 // flush applies what was read up to an offset, for each stream in one commit with its offset.
 func (r *reading) flush(ctx context.Context, to uint64) error {

@@ -229,11 +229,6 @@ type version struct {
 	deleted bool
 }
 
-// versionOf returns the row that an entry was made of, as far as the entry tells.
-func versionOf(e *store.Entry) version {
-	return version{e.Shard, e.Row, e.Digest, e.State == store.Tombstone}
-}
-
 // version returns the row.
 func (f *Found) version() version {
 	return Row{ID: f.Row, Digest: f.Digest, Deleted: f.Deleted}.version(f.Shard)

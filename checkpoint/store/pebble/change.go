@@ -125,7 +125,8 @@ func (w *writer) all(b *store.Batch) {
 	}
 	w.views(b.Views)
 	for _, n := range w.names.unsaved {
-		w.set(nameKey(n.kind, w.names.number(n)), appendName(nil, n))
+		key := binary.BigEndian.AppendUint32([]byte{nameTag, byte(n.kind)}, w.names.number(n))
+		w.set(key, appendName(nil, n))
 	}
 }
 
@@ -210,7 +211,10 @@ func (w *writer) add(views []store.ViewChange) {
 				if of := (name{shardName, t.Entry.Shard, views[i].Stream}); of != shard {
 					shard, number = of, w.names.number(of)
 				}
-				t.shard, t.at = number, locationOf(number, &t.Entry)
+				t.shard, t.at = number, location{shard: number, row: t.Entry.Row}
+				if t.Entry.State == store.Absent {
+					t.at = location{absent: true, row: second(t.Entry.Since)}
+				}
 			}
 			w.order = append(w.order, ordered{t.hash, stream, int32(len(w.targets))})
 			w.targets = append(w.targets, t)

@@ -144,11 +144,6 @@ func (f *folder) checkForeign() error {
 	return nil
 }
 
-// clear removes what a kill left of a store that was being made.
-func (f *folder) clear() error {
-	return errors.Join(os.RemoveAll(f.in(dbFolder)), os.RemoveAll(f.in(damagedFile)))
-}
-
 // write replaces a small file in one step, durably.
 func (f *folder) write(name, text string) error {
 	aside := f.in(name + ".new")

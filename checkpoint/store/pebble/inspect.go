@@ -41,7 +41,13 @@ func Inspect(ctx context.Context, path string) store.Inspection {
 		if len(shards) == 1 {
 			found.Summary = path + ", checkpoint of 1 shard"
 		}
-		inspectWritable(&found.Report, path)
+		// Whether a folder that can be read can be written.
+		for _, dir := range []string{path, filepath.Join(path, dbFolder)} {
+			if err := access(dir); err != nil {
+				unfit(&found.Report, path, &fs.PathError{Op: "write to", Path: dir, Err: err})
+				break
+			}
+		}
 	}
 	return found
 }
@@ -82,16 +88,6 @@ func absolute(path string) string {
 // as the kernel judges an open.
 func access(dir string) error {
 	return unix.Faccessat(unix.AT_FDCWD, dir, unix.W_OK|unix.X_OK, unix.AT_EACCESS)
-}
-
-// inspectWritable looks whether the folder of a store that can be read can be written.
-func inspectWritable(r *inspect.Report, path string) {
-	for _, dir := range []string{path, filepath.Join(path, dbFolder)} {
-		if err := access(dir); err != nil {
-			unfit(r, path, &fs.PathError{Op: "write to", Path: dir, Err: err})
-			return
-		}
-	}
 }
 
 // inspectParent looks whether a store could be made at path, which may be an empty folder.

@@ -34,10 +34,6 @@ func numbered(tag byte, number uint32) []byte {
 	return binary.BigEndian.AppendUint32([]byte{tag}, number)
 }
 
-func nameKey(kind nameKind, number uint32) []byte {
-	return binary.BigEndian.AppendUint32([]byte{nameTag, byte(kind)}, number)
-}
-
 func partKey(shard uint32, kind store.Kind, number uint64) []byte {
 	return binary.BigEndian.AppendUint64(append(numbered(partTag, shard), byte(kind)), number)
 }
@@ -140,14 +136,6 @@ type location struct {
 	shard  uint32
 	// row is the row, or of an absent entity the seconds since the year 1.
 	row uint64
-}
-
-// locationOf returns where an entry lies whose shard has a number.
-func locationOf(shard uint32, e *store.Entry) location {
-	if e.State == store.Absent {
-		return location{absent: true, row: second(e.Since)}
-	}
-	return location{shard: shard, row: e.Row}
 }
 
 func (p location) compare(other location) int {

@@ -145,7 +145,8 @@ func (f *folder) open(opts Options, readOnly bool) (*Store, error) {
 	case !exists && readOnly:
 		err = fmt.Errorf("it was not made to its end: %w", fs.ErrNotExist)
 	case !exists:
-		err = f.clear()
+		// What a kill left of a store that was being made.
+		err = errors.Join(os.RemoveAll(f.in(dbFolder)), os.RemoveAll(f.in(damagedFile)))
 	}
 	if err != nil {
 		return nil, err

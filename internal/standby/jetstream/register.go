@@ -174,18 +174,12 @@ func (r *Register) open(ctx context.Context) error {
 	}
 	r.kv, err = js.KeyValue(ctx, Bucket)
 	if errors.Is(err, jetstream.ErrBucketNotFound) && !r.opts.Missing {
-		r.kv, err = r.create(ctx, js)
+		_, err = natskv.Create(ctx, js, natskv.Bucket{Name: Bucket, Description: "who works of each standby group of bridge", Replicas: r.opts.Replicas})
+		if err == nil || errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) {
+			r.kv, err = js.KeyValue(ctx, Bucket)
+		}
 	}
 	return err
-}
-
-// create makes the bucket.
-func (r *Register) create(ctx context.Context, js jetstream.JetStream) (jetstream.KeyValue, error) {
-	_, err := natskv.Create(ctx, js, natskv.Bucket{Name: Bucket, Description: "who works of each standby group of bridge", Replicas: r.opts.Replicas})
-	if err != nil && !errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) {
-		return nil, err
-	}
-	return js.KeyValue(ctx, Bucket)
 }
 
 func (r *Register) refused(err error) {
