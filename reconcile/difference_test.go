@@ -147,7 +147,6 @@ func (w *world) id(text string) uint64 {
 	return n
 }
 
-// edit changes the entry of an entity.
 func (w *world) edit(name string, change func(*store.Entry)) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

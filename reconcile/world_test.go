@@ -76,7 +76,6 @@ type published struct {
 	row    uint64
 }
 
-// newWorld returns a world with one empty table.
 func newWorld(t testing.TB, kind event.Kind) *world {
 	t.Helper()
 	return newFilteredWorld(t, kind, "")
@@ -110,7 +109,6 @@ func newWorldOf(t testing.TB, kind event.Kind, spec source.Spec) *world {
 	return w
 }
 
-// encoders returns what makes encoders.
 func encoders(t testing.TB, kind event.Kind) func() (*event.Encoder, error) {
 	return func() (*event.Encoder, error) { return newEncoder(t, kind), nil }
 }
@@ -139,21 +137,18 @@ func (w *world) tail(limit int) {
 	}
 }
 
-// Reach implements reconcile.Owner.
 func (w *world) Reach() (uint64, bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.position, !w.stopped
 }
 
-// ReconcileDue implements reconcile.Owner.
 func (w *world) ReconcileDue() (uint64, bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.demand, w.demand > 0
 }
 
-// Reconciled implements reconcile.Owner.
 func (w *world) Reconciled(_ context.Context, demand uint64) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -163,7 +158,6 @@ func (w *world) Reconciled(_ context.Context, demand uint64) error {
 	return nil
 }
 
-// Nominate implements reconcile.Owner.
 func (w *world) Nominate(ctx context.Context, n reconcile.Nomination) (verdict reconcile.Verdict, err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -352,7 +346,6 @@ func (w *world) readKeys(ctx context.Context, shard string, keys [][]byte) (stre
 	return reading, nil
 }
 
-// saveLedger saves parts of the gap ledger.
 func (w *world) saveLedger(chunks []ledger.Chunk) {
 	change := store.ShardChange{Key: key}
 	for _, c := range chunks {
@@ -361,7 +354,6 @@ func (w *world) saveLedger(chunks []ledger.Chunk) {
 	w.apply(&store.Batch{Shards: []store.ShardChange{change}})
 }
 
-// record puts a run on record.
 func (w *world) record(run reconcile.Run) {
 	w.t.Helper()
 	b, err := json.Marshal(run)
@@ -371,7 +363,6 @@ func (w *world) record(run reconcile.Run) {
 	w.apply(&store.Batch{Shards: []store.ShardChange{{Key: key, Parts: []store.Part{{Kind: store.Reconcile, Bytes: b}}}}})
 }
 
-// recorded returns the run on record.
 func (w *world) recorded() reconcile.Run {
 	w.t.Helper()
 	run, _, err := reconcile.LoadRun(context.Background(), w.store, key)
@@ -388,7 +379,6 @@ func (w *world) touch(name string) {
 	w.touched[name] = true
 }
 
-// run reconciles once.
 func (w *world) run(mode reconcile.Mode) reconcile.Report {
 	w.t.Helper()
 	report, err := reconcile.New(w.options).Run(w.t.Context(), mode)
@@ -429,7 +419,6 @@ func (w *world) compare() {
 	}
 }
 
-// deletes counts the deleted events.
 func (w *world) deletes() int {
 	n := 0
 	for _, p := range w.bus {
@@ -473,7 +462,6 @@ func (h hooked) ReadIDs(ctx context.Context, ranges []source.Range, uncommitted 
 	return read()
 }
 
-// missing fails each read.
 func missing(source.Query) error { return source.ErrMissing }
 
 // owner is one that answers nominations in another way than its world.

@@ -108,7 +108,6 @@ func (s *scene) deleted(t *testing.T, name string, n int) {
 	}
 }
 
-// check compares the tables with the bus.
 func (s *scene) check(t *testing.T) error {
 	t.Helper()
 	return lineage.NewCheck(lineage.Options{

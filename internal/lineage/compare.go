@@ -77,7 +77,6 @@ func (t *tally) count(unchanged bool) {
 	}
 }
 
-// isEmpty reports whether a value says nothing.
 func isEmpty(value string) bool { return value == "" || value == "null" || value == `""` }
 
 // members are the members of data of an event.

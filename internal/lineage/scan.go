@@ -46,7 +46,6 @@ type Fact struct {
 // compares reports whether the row of f can be compared with a table.
 func (f *Fact) compares() bool { return f.Live && f.Form != 0 }
 
-// newer reports whether f was published behind other.
 func (f *Fact) newer(other *Fact) bool {
 	return other == nil || f.Epoch > other.Epoch || f.Epoch == other.Epoch && f.Seq > other.Seq
 }
@@ -180,7 +179,6 @@ type batchOrigin struct {
 	started int64
 }
 
-// read reads a part of a TP.
 func (r *scan) read(ctx context.Context, reader sink.Reader, span sink.Span) error {
 	r.batches = make(map[string]batchOrigin)
 	for {
@@ -198,7 +196,6 @@ func (r *scan) read(ctx context.Context, reader sink.Reader, span sink.Span) err
 	}
 }
 
-// accept takes in a message, if it is one of the stream.
 func (r *scan) accept(m *sink.Stored) {
 	f := &r.fields
 	f.Read(m)

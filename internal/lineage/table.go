@@ -112,7 +112,6 @@ func (c *comparison) run(ctx context.Context, rows []published.Row) error {
 	})
 }
 
-// read reads the rows of a list.
 func (c *comparison) read(ctx context.Context, list []published.Row) (found []published.Row, err error) {
 	ids := make([]uint64, len(list))
 	for i := range list {
@@ -131,7 +130,6 @@ func (c *comparison) read(ctx context.Context, list []published.Row) (found []pu
 	return found, err
 }
 
-// pages reads the rows with these ids.
 func (c *comparison) pages(ctx context.Context, ids []uint64, each func(*source.Page) error) error {
 	var page source.Page
 	for ranges := source.RangesOf(published.Ascending(ids)); len(ranges) > 0; {

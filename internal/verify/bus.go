@@ -183,7 +183,6 @@ func (p *Partition) update(tp *sink.TP) {
 	}
 }
 
-// readTo reads a partition to its end.
 func (b *Bus) readTo(ctx context.Context, index int, each func(*Message) error, progress func()) error {
 	const progressEvery = 1000
 	p := &b.Partitions[index]

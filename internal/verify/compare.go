@@ -181,7 +181,6 @@ func (s *table) compare(row source.Row, now time.Time) comparison {
 	return l
 }
 
-// compareFact compares a row of a release with its event.
 func (s *table) compareFact(f *fact, ev *event.Event, l *comparison) {
 	later := !ev.FromClock && ev.Time.UnixMilli() > f.millis
 	switch same := short(ev.UUID) == f.id; {
@@ -206,7 +205,6 @@ func (s *table) compareFact(f *fact, ev *event.Event, l *comparison) {
 	}
 }
 
-// isAnother reports whether two identities belong to different rows.
 func isAnother(a, b uint64) bool { return a != 0 && b != 0 && a&byKey == b&byKey && a != b }
 
 // compareEntity compares the row that was encoded last with the last event of its entity.

@@ -119,7 +119,6 @@ func (e *entity) knows(id uint64) bool {
 	return e.tip.id == id || e.past != nil && slices.ContainsFunc(*e.past, func(o occurrence) bool { return o.id == id })
 }
 
-// remember puts an event into the past.
 func (e *entity) remember(o occurrence) {
 	if e.past == nil {
 		e.past = new([]occurrence)
@@ -270,14 +269,12 @@ func (a *await) example(what string) Example {
 	return Example{Shard: a.shard.Name, Row: a.row, At: a.at, What: what, partition: a.partition}
 }
 
-// setLast makes a message the last one of its entity.
 func (s *table) setLast(n *entity, m *Message, e *envelope, v *verdict, this *stamp) {
 	n.row, n.last, n.link, n.at, n.state = e.row, short(e.uuid), e.link, m.Offset, s.stateOf(&v.body)
 	n.partition, n.shard, n.proof, n.digest = uint16(m.partition), s, v.proof, this.Digest
 	n.dead, n.comparable = v.op == event.Deleted, v.usual || v.proof == unproven && !v.strange && !v.retyped
 }
 
-// isExample reports whether an example is about the last message.
 func (e *entity) isExample(x Example) bool { return x.At == e.at && x.partition == int(e.partition) }
 
 // finish reports links that lead nowhere, histories that begin again, and events in the wrong

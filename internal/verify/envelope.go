@@ -248,13 +248,11 @@ func (e *envelope) parseIDs() (err error) {
 	return err
 }
 
-// membersOf appends the members of an object to list.
 func membersOf(list []event.RawMember, object []byte) []event.RawMember {
 	eachMember(object, func(name, value []byte) { list = append(list, event.RawMember{Name: name, Value: value}) })
 	return list
 }
 
-// get returns the value of a member of an object, nil if there is none.
 func get(object []byte, name string) (value []byte) {
 	eachMember(object, func(n, v []byte) {
 		if len(n) == len(name)+2 && string(n[1:len(n)-1]) == name {
@@ -264,7 +262,6 @@ func get(object []byte, name string) (value []byte) {
 	return value
 }
 
-// getText returns the text of a member that is a string.
 func getText(object []byte, name string) []byte {
 	text, _ := unquote(get(object, name))
 	return text
@@ -297,7 +294,6 @@ func skipBlank(b []byte, i int) int {
 	return i
 }
 
-// skipValue returns the end of the value that begins at i.
 func skipValue(b []byte, i int) int {
 	for depth := 0; i < len(b); i++ {
 		switch b[i] {

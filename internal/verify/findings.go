@@ -212,7 +212,6 @@ func (t *tally) addPast(c Code, n uint64, e Example, healed bool) {
 	}
 }
 
-// fill fills in the findings.
 func (t *tally) fill(s *Stream) {
 	if slices.ContainsFunc([]Code{missing, stale, extra, altered}, func(c Code) bool { return t.found[c] != nil }) {
 		for c, f := range t.past {

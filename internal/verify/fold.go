@@ -176,7 +176,6 @@ func (r *run) compareFormer(s *table, row source.Row, digest [16]byte, l *compar
 	}
 }
 
-// addEvent takes in an event of a shard.
 func (r *run) addEvent(s *table, m *Message, e *envelope, stamp *stamp) {
 	v := s.prove(m, e, stamp)
 	switch v.proof {
@@ -259,12 +258,10 @@ func (r *run) finishBus(partitions []Partition) {
 	})
 }
 
-// example begins an example about an event.
 func (s *Shard) example(m *Message, e *envelope, v *verdict, what string) Example {
 	return Example{Shard: s.Name, Row: e.row, Key: string(v.key), Event: string(e.id), At: m.Offset, What: what, partition: m.partition}
 }
 
-// alter reports an altered event.
 func (s *table) alter(m *Message, e *envelope, why string) {
 	s.add(altered, 1, Example{Shard: s.Name, Row: e.row, Event: string(e.id), At: m.Offset, What: why, partition: m.partition})
 }
@@ -416,7 +413,6 @@ func newHomes(partitions []Partition) homes {
 	return h
 }
 
-// see takes in the stamp of a message.
 func (h *homes) see(m *Message, at order) {
 	if first := &h.first[m.partition]; at.epoch != 0 && (first.epoch == 0 || at.compare(*first) < 0) {
 		*first = at

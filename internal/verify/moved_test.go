@@ -37,7 +37,6 @@ func newTables(t *testing.T, byTable bool) *tables {
 	return w
 }
 
-// use turns to a table.
 func (w *tables) use(i int) {
 	w.table = w.list[i]
 	w.options.Shard = []string{"d_0", "d_1"}[i]
@@ -53,7 +52,6 @@ func (w *tables) use(i int) {
 	}
 }
 
-// put commits the row of an entity to a table and publishes it.
 func (w *tables) put(table int, name, state string) uint64 {
 	w.t.Helper()
 	w.use(table)
@@ -66,7 +64,6 @@ func (w *tables) silently(table int, name, state string) uint64 {
 	return w.list[table].Insert(name, state, "1.50", "2026-03-01 10:20:30.123")
 }
 
-// compare compares both tables with the bus.
 func (w *tables) compare(adjust ...func(*verify.Options)) *verify.Report {
 	w.t.Helper()
 	slices.SortStableFunc(w.bus.messages, func(a, b *message) int { return cmp.Compare(a.Partition, b.Partition) })

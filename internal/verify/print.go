@@ -110,7 +110,6 @@ func (f *Finding) write(text *strings.Builder, verdict string, code Code) {
 	}
 }
 
-// text describes an example.
 func (e *Example) text() string {
 	var parts []string
 	part := func(known bool, format string, values ...any) {

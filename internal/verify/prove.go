@@ -55,7 +55,6 @@ const (
 // isAbsent reports whether the reason is one of an entity that has no row.
 func (e *envelope) isAbsent() bool { return e.reason == absent || e.reason == untouched }
 
-// prove judges an event by itself.
 func (s *schema) prove(m *Message, e *envelope, stamp *stamp) verdict {
 	key := m.Key
 	if key == nil && (stamp.Key != "" || stamp.Epoch != 0 && s.Encoder.Payload() != nil) {
@@ -124,7 +123,6 @@ func (s *schema) proveState(e *envelope, stamp *stamp, v *verdict) string {
 	return "the digest in its header bridge-state is not that of its body and its meta.id"
 }
 
-// said returns what the event says.
 func (v *verdict) said(e *envelope, op event.Op) *event.Said {
 	return &event.Said{
 		ID: e.uuid, Op: op, Reason: e.reason, Time: time.UnixMilli(e.time), Key: v.key, Row: e.row, Predecessor: string(e.predecessor), Members: e.members,

@@ -275,7 +275,6 @@ func (r *run) recheck(ctx context.Context, last bool) error {
 	})
 }
 
-// finish fills in the report.
 func (r *run) finish(ctx context.Context) error {
 	report, partitions := r.report, r.Bus.Partitions
 	report.Partitions = partitions

@@ -70,7 +70,6 @@ func bit(column int, null bool) columns {
 
 var seed = maphash.MakeSeed()
 
-// bind takes over the columns of the table.
 func (s *schema) bind(columns *source.Columns) error {
 	if s.columns == columns {
 		return nil
@@ -343,7 +342,6 @@ func (s *schema) adopt(from *schema, row event.Row) (event.Row, error) {
 	return row, err
 }
 
-// bodyOf digests members.
 func (s *schema) bodyOf(members []event.RawMember) uint64 {
 	d := s.scratch[:0]
 	for _, m := range members {

@@ -324,7 +324,6 @@ func stamped(t *testing.T, kind event.Kind) *world {
 	return w
 }
 
-// setState changes the state of a message.
 func (w *world) setState(i int, change func(*sink.State)) {
 	w.t.Helper()
 	m := w.copyOf(i)
@@ -337,7 +336,6 @@ func (w *world) setState(i int, change func(*sink.State)) {
 	w.bus.messages[i] = m
 }
 
-// refuse replaces a message by a dead letter.
 func (w *world) refuse(i int, row uint64) {
 	m := w.bus.messages[i]
 	dead := sink.DeadLetter(sink.Refused{Reason: "too large", Message: sink.Message{
@@ -347,14 +345,12 @@ func (w *world) refuse(i int, row uint64) {
 	w.bus.messages[i].Header[sink.HeaderState] = m.Header[sink.HeaderState]
 }
 
-// tombstone sends the tombstone of the last message.
 func (w *world) tombstone() {
 	last := w.copyOf(len(w.bus.messages) - 1)
 	last.Value = nil
 	w.add(last, w.stamp)
 }
 
-// copyOf returns a copy of a message.
 func (w *world) copyOf(i int) *message { return clone(w.bus.messages[i]) }
 
 // examplesOf returns the examples of a fault, reason or kind of repeat.

@@ -158,7 +158,6 @@ func (l *stamps) finish(partitions []Partition, shards []*table) {
 	}
 }
 
-// describe describes the lost messages.
 func (l *Lost) describe(acked uint64) string {
 	which := fmt.Sprintf("message %d of term %d of epoch %s is", l.First, l.Term, l.Epoch)
 	if l.Last > l.First {

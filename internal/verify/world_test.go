@@ -71,7 +71,6 @@ func (w *world) insert(name, state string) uint64 {
 	return id
 }
 
-// publish publishes a row as it is.
 func (w *world) publish(id uint64) {
 	w.t.Helper()
 	var page source.Page
@@ -112,7 +111,6 @@ func (w *world) remove(id uint64, name string) {
 	w.last[name], w.gone[name] = ev.ID, true
 }
 
-// clone returns a message that can be changed.
 func clone(m *message) *message {
 	one := *m
 	one.Header = maps.Clone(m.Header)
@@ -171,7 +169,6 @@ func (w *world) add(m *message, state sink.State) {
 	w.bus.messages = append(w.bus.messages, m)
 }
 
-// open opens the bus, whose first partition has a name.
 func (w *world) open() *verify.Bus {
 	w.t.Helper()
 	w.bus.opened = false
@@ -182,7 +179,6 @@ func (w *world) open() *verify.Bus {
 	return bus
 }
 
-// check compares the table with the bus.
 func (w *world) check(adjust ...func(*verify.Options)) *verify.Report {
 	w.t.Helper()
 	o := verify.Options{
@@ -253,13 +249,11 @@ func (b *recording) Read(_ context.Context, span sink.Span, each func(*sink.Stor
 
 func (b *recording) Close() error { return nil }
 
-// cut removes a message, swap exchanges two.
 func (b *recording) cut(i int) { b.messages = slices.Delete(b.messages, i, i+1) }
 func (b *recording) swap(i, j int) {
 	b.messages[i], b.messages[j] = b.messages[j], b.messages[i]
 }
 
-// edit replaces text in a message.
 func (b *recording) edit(t *testing.T, i int, was, is string) {
 	t.Helper()
 	m := *b.messages[i]

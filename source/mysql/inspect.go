@@ -125,7 +125,6 @@ func (s *Source) inspectTable(ctx context.Context, expected source.Expected, ser
 	return found
 }
 
-// inspect reads the facts, as far as they can be read, and adds the findings.
 func (t *inspection) inspect(ctx context.Context, c conn) error {
 	if err := t.readColumns(ctx, c); err != nil {
 		return err
@@ -193,7 +192,6 @@ func (t *inspection) checkHidden(ctx context.Context, c conn) error {
 	return nil
 }
 
-// checkIDs reads both ends of the id's index.
 func (t *inspection) checkIDs(ctx context.Context, c conn) error {
 	id := quoteName(t.Spec.ID)
 	var highest uint64

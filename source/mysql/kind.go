@@ -65,7 +65,6 @@ func lastID(columnType string) uint64 {
 	return math.MaxUint64 >> (65 - bits)
 }
 
-// isSingle reports whether a column holds single-precision numbers.
 func isSingle(columnType string) bool { return strings.HasPrefix(strings.ToLower(columnType), "float") }
 
 // fits reports whether a column of a result can be c, by the type that the driver names. asked says

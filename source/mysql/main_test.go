@@ -51,7 +51,6 @@ func newBase(t *testing.T, server *testenv.DatabaseServer, changes ...func(*mysq
 	return b
 }
 
-// open opens a source that logs to the base.
 func (b base) open(t testing.TB, url string, changes ...func(*mysql.Options)) *mysql.Source {
 	t.Helper()
 	return open(t, url, append(changes, func(o *mysql.Options) { o.Logger = slog.New(slog.NewTextHandler(b.log, nil)) })...)
@@ -104,7 +103,6 @@ func (b base) replaceUser(t *testing.T, user, password string) {
 	b.exec(t, "CREATE USER "+user+" IDENTIFIED BY '"+password+"'")
 }
 
-// status returns a status variable of the server.
 func (b base) status(t *testing.T, name string) (value string) {
 	t.Helper()
 	if err := b.admin.QueryRowContext(t.Context(), "SHOW GLOBAL STATUS LIKE '"+name+"'").Scan(&name, &value); err != nil {

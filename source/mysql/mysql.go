@@ -51,7 +51,6 @@ func Open(o Options) (*Source, error) {
 	return s, nil
 }
 
-// pool returns connections that c opens.
 func (c *connector) pool() *sqltable.Pool {
 	db := sql.OpenDB(c)
 	db.SetConnMaxLifetime(connLifetime)
@@ -95,7 +94,6 @@ func (s *Source) Resize(c source.Conns) {
 	s.heads.conns.Store(int32(heads))
 }
 
-// mostConns returns how many connections there are at most.
 func (s *Source) mostConns() (n int) {
 	for _, pool := range []*sqltable.Pool{s.db, s.dirty, s.brief} {
 		n += pool.Stats().MaxOpenConnections

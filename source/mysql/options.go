@@ -77,7 +77,6 @@ func (o Options) answerTimeout() time.Duration {
 	return o.StatementTimeout + min(o.StatementTimeout, maxGrace)
 }
 
-// driverConfig translates o for the driver.
 func (o Options) driverConfig() *driver.Config {
 	cfg := driver.NewConfig()
 	cfg.User, cfg.Net, cfg.Addr = o.User, "tcp", net.JoinHostPort(o.Host, strconv.Itoa(o.Port))
@@ -257,7 +256,6 @@ func (o Options) remedyTLS(err error) string {
 	return ""
 }
 
-// explainLogin adds to the error of a connect what TLS may have to do with it.
 func (o Options) explainLogin(err error) error {
 	if errors.Is(err, driver.ErrCleartextPassword) {
 		err = errCleartext

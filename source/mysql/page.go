@@ -46,7 +46,6 @@ func (r *pageReader) rowsFor(q source.Query) int {
 	return max(1, min(q.Limit, q.MaxBytes/r.rowBytes+1))
 }
 
-// readPage runs the statement of a page and reads its result into p.
 func (s *shard) readPage(ctx context.Context, c conn, q source.Query, p *source.Page) error {
 	if q.Keys != nil {
 		return s.readKeys(ctx, c, q, p)
@@ -226,7 +225,6 @@ func rowID(v driver.Value) (uint64, error) {
 	return 0, fmt.Errorf("the id %v is not a number", v)
 }
 
-// errTwice is the error of an id that two rows have.
 func errTwice(id uint64) error {
 	return fmt.Errorf("%w: the id %d came twice: give one of its rows another id, and let the database number rows", source.ErrUnfit, id)
 }
@@ -321,7 +319,6 @@ type readAhead struct {
 	ahead *bufio.Reader
 }
 
-// Read implements net.Conn.
 func (c *readAhead) Read(b []byte) (int, error) { return c.ahead.Read(b) }
 
 // errUnread is why a connection that is idle is not used again.

@@ -26,7 +26,6 @@ type pageQuery struct {
 	upToFrom, byID, byKey, id, guard string
 }
 
-// id is the column of the id as SQL.
 func (sh *shape) id() string { return quoteName(sh.columns.List[sh.columns.ID].Name) }
 
 // head is what the first row of a page holds: see parseHead.
@@ -291,7 +290,6 @@ func appendHex(b, v []byte) []byte {
 	return append(hex.AppendEncode(append(b, "x'"...), v), '\'')
 }
 
-// checkFilter adds a finding if the condition on rows is wrong.
 func (t *inspection) checkFilter(ctx context.Context, c conn) error {
 	return t.CheckFilter(func(where string) (fault string, err error) {
 		from := "SELECT 1 FROM " + t.quoted()

@@ -31,7 +31,6 @@ type serverFacts struct {
 	apart, pagesReadOnly bool
 }
 
-// product names the server.
 func (f *serverFacts) product() string {
 	version := f.variables["version"]
 	switch {
@@ -78,7 +77,6 @@ func (f *serverFacts) readOnly() string {
 
 const gapsExpireByAge = "what commits late is then found by polling: a missing id is looked for at every poll for a minute, then once a minute until GAP_TTL; an update that commits more than 10 s after it began waits for reconcile"
 
-// checkServer adds the findings that concern all tables.
 func (f *serverFacts) checkServer(r *inspect.Report) {
 	f.checkIDs(r)
 	f.checkServerRole(r)

@@ -12,7 +12,6 @@ import (
 	"example.org/bridge/source/internal/sqltable"
 )
 
-// codes returns the codes of findings with their severities.
 func codes(findings []inspect.Finding) (codes []string) {
 	for _, f := range findings {
 		codes = append(codes, fmt.Sprintf("%s %s", f.Severity, f.Code))

@@ -179,7 +179,6 @@ func TestNoGlobalVariableChangesWhatIsRead(t *testing.T) {
 	})
 }
 
-// numberOf returns the server's number of an error, 0 for others.
 func numberOf(err error) uint16 {
 	var refused *driver.MySQLError
 	if errors.As(err, &refused) {

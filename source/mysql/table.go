@@ -129,7 +129,6 @@ func (t *inspection) modify(definition string) string {
 	return "ALTER TABLE " + t.quoted() + " MODIFY " + definition
 }
 
-// addUnique returns the statement that makes columns unique.
 func (s tableSpec) addUnique(columns ...string) string {
 	return "ALTER TABLE " + s.quoted() + " ADD UNIQUE KEY (" + sqltable.Quote("`", columns...) + ")"
 }
@@ -235,7 +234,6 @@ func (t *inspection) cutPrimary() {
 	}
 }
 
-// readDetails reads what the server keeps about the table.
 func (t *inspection) readDetails(ctx context.Context, c conn) (err error) {
 	id, _ := t.Table.Column(t.Spec.ID)
 	if t.listed, err = t.readListed(ctx, c, id.Type); err != nil {
@@ -262,7 +260,6 @@ func (t *inspection) checkTable(complete bool) (index *sqltable.Index) {
 	return index
 }
 
-// checkID looks at the id, and at the index that proves it unique.
 func (t *inspection) checkID() *sqltable.Index {
 	refused := refusesUnique(t.create, t.Spec.ID)
 	index := t.CheckID(refused)

@@ -16,7 +16,6 @@ const serverVariables = "SHOW VARIABLES WHERE Variable_name IN ('version', 'vers
 	"'innodb_lock_wait_timeout', 'innodb_flush_log_at_trx_commit', 'log_bin', 'read_only', 'super_read_only', 'innodb_read_only', 'wsrep_on', " +
 	"'wsrep_cluster_address', 'group_replication_group_name', 'group_replication_single_primary_mode', 'max_connections', 'max_user_connections')"
 
-// queryVariables returns the facts that the variables of a server tell.
 func queryVariables(ctx context.Context, c conn) (*serverFacts, error) {
 	f := &serverFacts{variables: make(map[string]string)}
 	return f, c.query(ctx, serverVariables, func(get func(string) string) { f.variables[get("Variable_name")] = get("Value") })

@@ -15,7 +15,6 @@ import (
 	"example.org/bridge/source/internal/sqltable"
 )
 
-// readPage runs the statement of a page and reads its result into p.
 func (s *shard) readPage(ctx context.Context, c *session, q source.Query, p *source.Page) error {
 	if q.Keys != nil {
 		return s.readKeys(ctx, c, q, p)
@@ -212,7 +211,6 @@ func (s *shard) readHead(head string, p *source.Page) error {
 	return nil
 }
 
-// checkFilter adds a finding if the condition on rows is wrong.
 func (t *inspection) checkFilter(ctx context.Context, c *session) error {
 	return t.CheckFilter(func(where string) (fault string, err error) {
 		// It was accepted.

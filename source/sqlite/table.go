@@ -57,7 +57,6 @@ func (s *shard) inspection(expected source.Expected) *inspection {
 	}}}
 }
 
-// createUnique returns the statement that makes columns unique.
 func (s *shard) createUnique(columns ...string) string {
 	// Another index may have the plain name.
 	name := quoteName(s.table.Table + "_" + strings.Join(columns, "_") + "_unique")
@@ -109,7 +108,6 @@ func by(index *sqltable.Index) string {
 	return "INDEXED BY " + quoteName(index.Name)
 }
 
-// form returns the form of a column's values.
 func (s *shard) form(column sqltable.Column) valueForm {
 	f := valueForm{kind: column.Kind, boolean: isBoolean(column.Type), zone: time.UTC, epoch: s.source.options.Epoch}
 	// Times without a zone are in the zone of the options, as against UTC.
@@ -119,7 +117,6 @@ func (s *shard) form(column sqltable.Column) valueForm {
 	return f
 }
 
-// read reads the table from the schema.
 func (t *inspection) read(ctx context.Context, c *session) error {
 	if upper(t.table.Database) != "MAIN" {
 		return option.Errorf("%w: SQLite has no database %q: write %s without a database", source.ErrMissing, t.table.Database, option.Table)
@@ -285,7 +282,6 @@ func (s *Source) Inspect(ctx context.Context, tables []source.Expected, atOnce i
 	return found
 }
 
-// inspect reads the schema and adds the findings.
 func (t *inspection) inspect(ctx context.Context, c *session) error {
 	if err := t.read(ctx, c); err != nil {
 		return err

@@ -98,7 +98,6 @@ func (f valueForm) unixTime(v int64) (time.Time, bool) {
 
 func isMidnight(at time.Time) bool { return at.Hour()|at.Minute()|at.Second()|at.Nanosecond() == 0 }
 
-// inRange reports whether the normal form can hold a moment in UTC.
 func inRange(at time.Time) bool { return at.Year() >= 0 && at.Year() <= 9999 }
 
 // layoutOf returns the layout of an ISO text without its zone: a day, or a day and a time of day

@@ -17,7 +17,6 @@ import (
 
 const pairs = "CREATE TABLE t (id INTEGER PRIMARY KEY AUTOINCREMENT, v INT, body TEXT)"
 
-// insertPair commits two rows at once.
 func insertPair(ctx context.Context, db *sql.DB, v int) error {
 	body := strings.Repeat("b", 500)
 	tx, err := db.BeginTx(ctx, nil)
