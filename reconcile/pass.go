@@ -8,7 +8,6 @@ import (
 
 	"example.org/bridge/checkpoint/store"
 	"example.org/bridge/event"
-	"example.org/bridge/internal/null"
 	"example.org/bridge/source"
 )
 
@@ -198,25 +197,6 @@ func (p *pass) commitDue(ctx context.Context) error {
 		return nil
 	}
 	return p.commit(ctx)
-}
-
-// reported returns the report of the pass, which ended with err.
-func (p *pass) reported(err error) Report {
-	report := Report{
-		Stream: p.opts.Stream, Shard: p.opts.Shard,
-		Result: Result{
-			DryRun: p.mode.DryRun, StartedAt: null.At(p.run.Started), Rows: p.run.Scanned, Verdict: p.run.Verdict, Absent: p.run.Gone,
-			Resumed: p.resumed, Unjudged: null.Text(p.unjudged),
-		},
-		Entities:        p.run.Entities,
-		VerifiedThrough: null.At(p.run.Verified),
-		Guard:           null.Text(p.guard),
-		Differences:     append([]Difference{}, p.dry.differences...),
-	}
-	if err == nil {
-		report.EndedAt.Time = p.run.Ended
-	}
-	return report
 }
 
 // Run is the run on record of a shard, so that one that is cut short goes on where it stopped.

@@ -61,8 +61,20 @@ func (r *Reconciler) Run(ctx context.Context, mode Mode) (Report, error) {
 		}
 		return p.reconcile(ctx)
 	})
-	report := p.reported(err)
-	if err != nil {
+	report := Report{
+		Stream: r.opts.Stream, Shard: r.opts.Shard,
+		Result: Result{
+			DryRun: mode.DryRun, StartedAt: null.At(p.run.Started), Rows: p.run.Scanned, Verdict: p.run.Verdict, Absent: p.run.Gone,
+			Resumed: p.resumed, Unjudged: null.Text(p.unjudged),
+		},
+		Entities:        p.run.Entities,
+		VerifiedThrough: null.At(p.run.Verified),
+		Guard:           null.Text(p.guard),
+		Differences:     append([]Difference{}, p.dry.differences...),
+	}
+	if err == nil {
+		report.EndedAt.Time = p.run.Ended
+	} else {
 		report.Error = null.Text(r.opts.Text(err))
 	}
 	r.tracker.end(report, p.run, err)

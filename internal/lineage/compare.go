@@ -39,15 +39,22 @@ func Compare(encoder *event.Encoder, page *source.Page, newest map[uint64][]byte
 	}
 	same := make(map[uint64]bool)
 	for id, one := range pairs {
+		// How many members identify the row, and how many of them are unchanged.
+		type tally struct{ members, unchanged int }
 		var all, long tally
+		count := func(of *tally, unchanged bool) {
+			if of.members++; unchanged {
+				of.unchanged++
+			}
+		}
 		for _, name := range names {
 			was, is := string(one.was[name]), string(one.is[name])
 			if isEmpty(was) || isEmpty(is) || repeats[0][name+"="+was] > 1 || repeats[1][name+"="+is] > 1 {
 				continue
 			}
-			all.count(was == is)
+			count(&all, was == is)
 			if isLong(was) && isLong(is) {
-				long.count(was == is)
+				count(&long, was == is)
 			}
 		}
 		if long.members == 0 {
@@ -66,16 +73,6 @@ func Compare(encoder *event.Encoder, page *source.Page, newest map[uint64][]byte
 
 // isLong reports whether rows hardly share a value by chance, as they do small numbers and flags.
 func isLong(value string) bool { return len(strings.Trim(value, `"`)) > 3 }
-
-// tally counts members that identify a row, and how many of them are unchanged.
-type tally struct{ members, unchanged int }
-
-func (t *tally) count(unchanged bool) {
-	t.members++
-	if unchanged {
-		t.unchanged++
-	}
-}
 
 func isEmpty(value string) bool { return value == "" || value == "null" || value == `""` }
 

@@ -2,6 +2,7 @@ package lineage
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"maps"
@@ -53,27 +54,21 @@ func (f *Fact) newer(other *Fact) bool {
 // Newest has the newest facts of a shard by their rows.
 type Newest map[uint64]*Fact
 
-// last returns the one that compares and was published last, nil where none compares.
-func (n Newest) last() (last *Fact) {
+// List returns the rows as a list of rows published last has them, and what they were read from: at
+// most limit with the highest ids. Those that do not compare with the fact that was published last
+// are left out.
+func (n Newest) List(limit int) ([]published.Row, published.Origin) {
+	var last, known *Fact
 	for _, f := range n {
 		if f.compares() && f.newer(last) {
 			last = f
 		}
 	}
-	return last
-}
-
-// List returns the rows as a list of rows published last has them, and what they were read from: at
-// most limit with the highest ids. Those that do not compare with the fact that was published last
-// are left out.
-func (n Newest) List(limit int) ([]published.Row, published.Origin) {
-	last := n.last()
 	if last == nil {
 		return nil, published.Origin{}
 	}
 	origin := published.Origin{Shape: uint64(last.Form), Server: last.Server, Started: last.Started}
 	var rows []published.Row
-	var known *Fact
 	for id, f := range n {
 		if f.compares() && f.Form == last.Form {
 			rows = append(rows, published.Row{ID: id, Content: f.Content, Identity: f.Identity})
@@ -85,12 +80,7 @@ func (n Newest) List(limit int) ([]published.Row, published.Origin) {
 	if origin.Server == "" && known != nil {
 		origin.Server, origin.Started = known.Server, known.Started
 	}
-	slices.SortFunc(rows, func(a, b published.Row) int {
-		if a.ID < b.ID {
-			return -1
-		}
-		return 1
-	})
+	slices.SortFunc(rows, func(a, b published.Row) int { return cmp.Compare(a.ID, b.ID) })
 	return rows[max(0, len(rows)-limit):], origin
 }
 

@@ -159,7 +159,12 @@ func (b *Bus) Read(ctx context.Context, each func(*Message) error, progress func
 		if at < 0 {
 			return fmt.Errorf("read %s: %w since it was read first", p.Name, sink.ErrGone)
 		}
-		p.update(&tps[at])
+		// Messages that were read stay read.
+		tp := &tps[at]
+		if p.end = max(tp.End, p.Next); p.Destination == "" {
+			p.First, p.Expired, p.Thinned = tp.First, tp.Expired, tp.Thinned
+			p.Next = min(max(p.Next, tp.First), p.end)
+		}
 		total += p.end - p.Next
 	}
 	for i := range b.Partitions {
@@ -174,21 +179,17 @@ func (b *Bus) Read(ctx context.Context, each func(*Message) error, progress func
 	return nil
 }
 
-// update sets the bounds that the leader reports. Messages that were read stay read.
-func (p *Partition) update(tp *sink.TP) {
-	p.end = max(tp.End, p.Next)
-	if p.Destination == "" {
-		p.First, p.Expired, p.Thinned = tp.First, tp.Expired, tp.Thinned
-		p.Next = min(max(p.Next, tp.First), p.end)
-	}
-}
-
 func (b *Bus) readTo(ctx context.Context, index int, each func(*Message) error, progress func()) error {
 	const progressEvery = 1000
 	p := &b.Partitions[index]
 	n := 0
 	for p.Next < p.end {
-		next, err := b.options.Reader.Read(ctx, p.remaining(), func(m *sink.Stored) error {
+		// A transaction leaves no hole.
+		span := sink.Span{TP: p.Name, Incarnation: p.incarnation, From: p.Next, To: p.end, Empty: func(from, to uint64) {
+			p.pass(from)
+			p.Next = max(p.Next, to)
+		}}
+		next, err := b.options.Reader.Read(ctx, span, func(m *sink.Stored) error {
 			p.pass(m.Offset)
 			p.Next = m.Offset + 1
 			message := b.messageOf(index, m)
@@ -216,14 +217,6 @@ func (b *Bus) readTo(ctx context.Context, index int, each func(*Message) error, 
 		}
 	}
 	return nil
-}
-
-// remaining is how much is left to read. A transaction leaves no hole.
-func (p *Partition) remaining() sink.Span {
-	return sink.Span{TP: p.Name, Incarnation: p.incarnation, From: p.Next, To: p.end, Empty: func(from, to uint64) {
-		p.pass(from)
-		p.Next = max(p.Next, to)
-	}}
 }
 
 // pass notes a hole before an offset. Where messages of other subjects lie between, holes tell

@@ -107,10 +107,6 @@ const (
 	mostDisorders = 1000
 )
 
-func newEntities() *entities {
-	return &entities{index: make(map[key]*entity), extra: make(map[*entity]bool), awaited: make(map[*entity]await), late: make(map[*entity]uint64)}
-}
-
 // short begins a UUID; within one entity that tells ids apart.
 func short(id [16]byte) uint64 { return binary.BigEndian.Uint64(id[:]) }
 

@@ -171,7 +171,9 @@ func (r *run) prepare(ctx context.Context) error {
 			at := slices.IndexFunc(r.entities, func(l *entities) bool { return l.tables[0].Stream == t.Stream && !t.Apart })
 			if at < 0 {
 				at = len(r.entities)
-				r.entities = append(r.entities, newEntities())
+				r.entities = append(r.entities, &entities{
+					index: make(map[key]*entity), extra: make(map[*entity]bool), awaited: make(map[*entity]await), late: make(map[*entity]uint64),
+				})
 			}
 			t.entities = r.entities[at]
 			t.tables = append(t.tables, t)

@@ -20,7 +20,16 @@ var _ source.Inspector = (*Source)(nil)
 // Inspect looks at the server and at tables as [source.Inspector] says.
 func (s *Source) Inspect(ctx context.Context, tables []source.Expected, atOnce int) source.Inspection {
 	var found source.Inspection
-	facts, err := s.queryServer(ctx)
+	var facts *serverFacts
+	err := s.do(ctx, s.db, func(ctx context.Context, c conn) (err error) {
+		if facts, err = queryVariables(ctx, c); err != nil {
+			return err
+		}
+		if err := facts.queryClock(ctx, c); err != nil {
+			return err
+		}
+		return facts.queryReplication(ctx, c)
+	})
 	if err != nil {
 		s.unreached(&found.Server, err)
 		return found
@@ -47,35 +56,19 @@ const (
 func (s *Source) unreached(r *inspect.Report, err error) {
 	r.Summary = "MySQL protocol at " + s.connector.addr
 	try := fmt.Sprintf("mysql -h %s -P %d -u %s -p", s.options.Host, s.options.Port, s.options.User)
-	// What the error says of TLS it says already.
-	tls := s.options.remedyTLS(err) != "" && number(err) != erAccessDenied
-	switch number(err) {
-	case erAccessDenied, erNoPassword, erHostNotAllowed, erAccountLocked, erAccountLockedOld, erPasswordExpired, erDBAccessDenied:
+	logins := []uint16{erAccessDenied, erNoPassword, erHostNotAllowed, erAccountLocked, erAccountLockedOld, erPasswordExpired, erDBAccessDenied}
+	switch {
+	case slices.Contains(logins, number(err)):
+		// What the error says of TLS it says already.
 		r.Add(inspect.Unsafe, inspect.SourceLogin, "login", "is refused: "+err.Error()).
 			Says("correct user, password or ?tls= in %s, or let an administrator see to the login; to try it by hand", option.SourceURL).Types("%s", try)
+	case s.options.remedyTLS(err) != "":
+		r.Add(inspect.Unsafe, inspect.SourceTLS, "server", "was reached, but not with the ?tls= of its URL: "+err.Error()).
+			Says("correct ?tls= as the error says; to try it by hand").Types("%s", try+" --ssl-mode=REQUIRED")
 	default:
-		if tls {
-			r.Add(inspect.Unsafe, inspect.SourceTLS, "server", "was reached, but not with the ?tls= of its URL: "+err.Error()).
-				Says("correct ?tls= as the error says; to try it by hand").Types("%s", try+" --ssl-mode=REQUIRED")
-			return
-		}
 		r.Add(inspect.Unsafe, inspect.SourceUnreachable, "server", "cannot be asked: "+err.Error()).
 			Says("see to host and port in %s, to the server and to firewalls; to try it by hand", option.SourceURL).Types("%s", try)
 	}
-}
-
-// queryServer collects the facts that findings about the server are made of.
-func (s *Source) queryServer(ctx context.Context) (f *serverFacts, err error) {
-	err = s.do(ctx, s.db, func(ctx context.Context, c conn) error {
-		if f, err = queryVariables(ctx, c); err != nil {
-			return err
-		}
-		if err := f.queryClock(ctx, c); err != nil {
-			return err
-		}
-		return f.queryReplication(ctx, c)
-	})
-	return f, err
 }
 
 // queryClock compares the clocks, and finds the zone in which the server writes times that have

@@ -157,21 +157,17 @@ func pageQuery(t string, sh *shape, from string) string {
 	b.WriteString(strings.Repeat(", NULL", len(sh.columns.List)) + none)
 	b.WriteString(" UNION ALL SELECT * FROM (SELECT NULL")
 	for _, column := range sh.columns.List {
-		b.WriteString(", " + selected(column))
+		name := quoteName(column.Name)
+		if column.Kind == source.JSON {
+			// JSON in SQLite's binary form (JSONB) becomes text, if it is not the text of a
+			// document in the bytes of a blob.
+			name = "CASE WHEN typeof(" + name + ") = 'blob' AND NOT json_valid(CAST(" + name + " AS TEXT)) AND json_valid(" + name + ", 8) " +
+				"THEN json(" + name + ") ELSE " + name + " END"
+		}
+		b.WriteString(", " + name)
 	}
 	b.WriteString(beside + " FROM " + from + ")")
 	return b.String()
-}
-
-// selected returns the SQL that reads a column: JSON in SQLite's binary form (JSONB) becomes text,
-// if it is not the text of a document in the bytes of a blob.
-func selected(column source.Column) string {
-	name := quoteName(column.Name)
-	if column.Kind != source.JSON {
-		return name
-	}
-	return "CASE WHEN typeof(" + name + ") = 'blob' AND NOT json_valid(CAST(" + name + " AS TEXT)) AND json_valid(" + name + ", 8) " +
-		"THEN json(" + name + ") ELSE " + name + " END"
 }
 
 // rangesArgs returns the parameters for ranges, ids above 2^63-1 left out.

@@ -1,6 +1,7 @@
 package sqltable
 
 import (
+	"regexp"
 	"slices"
 	"strings"
 
@@ -85,20 +86,18 @@ func (t *Inspection) bestTime(fits ...func(Column) bool) Column {
 // created_at, gmt_create and insert_time are, and created_by is not.
 func saysCreation(name string) bool {
 	name = strings.ToLower(name)
-	return name == "ctime" || contains(name, "creat", "insert", "added") &&
-		endsWith(name, "at", "time", "ts", "on", "date", "stamp", "create", "created", "inserted", "added")
+	return name == "ctime" || creation.MatchString(name) && moment.MatchString(name)
 }
 
 // saysDeletion reports whether a column is named as those of soft deletes are.
 func saysDeletion(name string) bool {
 	name = strings.ToLower(name)
-	return contains(name, "delet", "removed", "del_flag") && !strings.HasSuffix(name, "by")
+	return deletion.MatchString(name) && !strings.HasSuffix(name, "by")
 }
 
-func contains(name string, words ...string) bool {
-	return slices.ContainsFunc(words, func(word string) bool { return strings.Contains(name, word) })
-}
-
-func endsWith(name string, words ...string) bool {
-	return slices.ContainsFunc(words, func(word string) bool { return strings.HasSuffix(name, word) })
-}
+// Names are matched in lower case.
+var (
+	creation = regexp.MustCompile(`creat|insert|added`)
+	moment   = regexp.MustCompile(`(?:at|time|ts|on|date|stamp|create|created|inserted|added)$`)
+	deletion = regexp.MustCompile(`delet|removed|del_flag`)
+)
