@@ -8,26 +8,6 @@ import (
 	"example.org/bridge/source"
 )
 
-func TestAWallClockIsReadInItsZone(t *testing.T) {
-	shanghai := time.FixedZone("+08", 8*3600)
-	for _, test := range []struct {
-		kind  source.Kind
-		value string
-		zone  *time.Location
-		want  string
-	}{
-		{source.Timestamp, "2026-01-02 03:04:05.000007", shanghai, "2026-01-02T03:04:05.000007Z"},
-		{source.DateTime, "2026-01-02 03:04:05.6", shanghai, "2026-01-01T19:04:05.6Z"},
-		{source.DateTime, "2026-01-02 03:04:05", nil, "2026-01-02T03:04:05Z"},
-		{source.Date, "2026-01-02", shanghai, "2026-01-01T16:00:00Z"},
-	} {
-		got, ok := source.Column{Kind: test.kind}.Time([]byte(test.value), test.zone)
-		if !ok || got.Format(time.RFC3339Nano) != test.want || got.Location() != time.UTC {
-			t.Errorf("kind %d: Time(%q) = %s, %t; want %s", test.kind, test.value, got.Format(time.RFC3339Nano), ok, test.want)
-		}
-	}
-}
-
 func TestNULLAndOtherKindsHaveNoTime(t *testing.T) {
 	for kind, value := range map[source.Kind][]byte{
 		source.Clock: []byte("03:04:05"), source.Text: []byte("2026-01-02 03:04:05"), source.Int: []byte("1767323045"),
