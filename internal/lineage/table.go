@@ -32,10 +32,8 @@ type Verdict struct {
 }
 
 const (
-	// newestRows are compared first, then compareRows at a time.
-	newestRows, compareRows = 16, 200
-	listRows                = 1000
-	compareBytes            = 1 << 20
+	listRows     = 1000
+	compareBytes = 1 << 20
 )
 
 // errNothing says that no row compares.
@@ -87,18 +85,10 @@ func (t *Table) compare(ctx context.Context, newest Newest, values func(context.
 
 // run compares rows, from the newest down, as far as needed.
 func (c *comparison) run(ctx context.Context, rows []published.Row) error {
-	for n, left := newestRows, rows; len(left) > 0; n = compareRows {
-		some := left[max(0, len(left)-n):]
-		left = left[:len(left)-len(some)]
-		found, err := c.read(ctx, some)
-		if err != nil {
-			return err
-		}
-		if c.check.Add(some, found) {
-			break
-		}
+	if err := c.check.Compare(rows, func(some []published.Row) ([]published.Row, error) { return c.read(ctx, some) }); err != nil {
+		return err
 	}
-	ids := c.check.Unsure(newestRows)
+	ids := c.check.Unsure()
 	if len(ids) == 0 {
 		return nil
 	}

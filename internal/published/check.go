@@ -27,9 +27,14 @@ const (
 	Reused
 )
 
-// alikeRows are as many rows with the content that was published as prove, in an unbroken run, that
-// they are those rows. Fewer may be other rows that look alike by chance.
-const alikeRows = 16
+const (
+	// alikeRows are as many rows with the content that was published as prove, in an unbroken run,
+	// that they are those rows. Fewer may be other rows that look alike by chance.
+	alikeRows = 16
+	// newestRows are compared first; mostly one of them is as it was published, which is all that
+	// is wanted. compareRows are compared at once below them.
+	newestRows, compareRows = 16, 200
+)
 
 // Check compares rows with what the log holds of them, from the newest down.
 type Check struct {
@@ -66,9 +71,23 @@ func (c *Check) Survivor() uint64 {
 	return highest
 }
 
+// Compare compares rows of a log, from the newest down, with those that read finds under the ids of
+// some of them, both in ascending order, until a survivor is proven: what lies below is of no
+// account. A run that the end of the log cuts short counts as well.
+func (c *Check) Compare(rows []Row, read func(logged []Row) (found []Row, err error)) error {
+	for n := newestRows; len(rows) > 0; n = compareRows {
+		logged := rows[max(0, len(rows)-n):]
+		rows = rows[:len(rows)-len(logged)]
+		found, err := read(logged)
+		if err != nil || c.Add(logged, found) {
+			return err
+		}
+	}
+	return nil
+}
+
 // Add compares rows of the log with those found under their ids, both in ascending order, and
-// reports whether a survivor is proven: what lies below is of no account. Call it with the newest
-// rows first. A run that the end of the log cuts short counts as well.
+// reports whether a survivor is proven. Call it with the newest rows first.
 func (c *Check) Add(logged, found []Row) (done bool) {
 	for i := len(logged) - 1; i >= 0; i-- {
 		was := logged[i]
@@ -153,15 +172,15 @@ func (c *Check) Outcome() Outcome {
 	return Doubtful
 }
 
-// Unsure returns the newest rows, at most n, that are compared better by their columns before they
-// stop a shard.
-func (c *Check) Unsure(n int) []uint64 {
+// Unsure returns the newest few rows that are compared better by their columns before they stop a
+// shard.
+func (c *Check) Unsure() []uint64 {
 	if c.Outcome() != Reused && !(c.Release && c.Moved && len(c.Doubted) > 0) {
 		return nil
 	}
 	ids := slices.Concat(c.Others, c.Doubted)
 	slices.SortFunc(ids, func(a, b uint64) int { return cmp.Compare(b, a) })
-	return ids[:min(n, len(ids))]
+	return ids[:min(newestRows, len(ids))]
 }
 
 // Resolve takes in what the columns of unsure rows say: which are the rows that were published, and
@@ -223,7 +242,7 @@ func (l *Log) appendHead(dst []byte) []byte {
 		return dst
 	}
 	dst = binary.AppendVarint(dst, l.lost.Until.UnixMilli())
-	return appendRows(binary.AppendUvarint(dst, l.lost.Survivor), l.lost.rows)
+	return appendRows(binary.AppendUvarint(dst, l.lost.Survivor), l.lost.Rows)
 }
 
 // appendPart appends the form of a part: version 1 byte, then its rows.
@@ -246,11 +265,10 @@ func appendRows(dst []byte, rows []Row) []byte {
 // whatever size. The error wraps ErrBadLog.
 func Restore(rows int, saved []ledger.Chunk) (*Log, error) {
 	l := NewLog(rows)
-	fits, highest, former := true, uint64(0), false
+	highest := uint64(0)
 	for _, chunk := range saved {
 		if chunk.Key == headKey {
-			var err error
-			if former, err = l.decodeHead(chunk.Bytes); err != nil {
+			if err := l.decodeHead(chunk.Bytes); err != nil {
 				return nil, err
 			}
 			continue
@@ -266,59 +284,42 @@ func Restore(rows int, saved []ledger.Chunk) (*Log, error) {
 			return nil, fmt.Errorf("part %d: %w", chunk.Key, ErrBadLog)
 		}
 		highest = list[len(list)-1].ID
-		// All parts but the last one are full.
-		fits = fits && len(list) <= l.size && len(l.parts) < partsOf && (len(l.parts) == 0 || len(l.parts[len(l.parts)-1].rows) == l.size)
-		l.parts = append(l.parts, part{rows: list})
+		l.rows, l.saved[chunk.Key] = append(l.rows, list...), len(list)
 	}
-	switch {
-	case former:
-		l.Clear()
-	case !fits:
-		l.resize()
-	}
+	l.rows = l.rows[max(0, len(l.rows)-l.Limit()):]
 	return l, nil
 }
 
-// resize makes parts of the present size of parts that were saved in another one.
-func (l *Log) resize() {
-	var all []Row
-	for _, p := range l.parts {
-		all = append(all, p.rows...)
-	}
-	l.removeParts()
-	l.Add(all)
-}
-
-// decodeHead reads what appendHead wrote, or reports that the former version did.
-func (l *Log) decodeHead(b []byte) (former bool, err error) {
+// decodeHead reads what appendHead wrote. Where the former version did, the origin is not known.
+func (l *Log) decodeHead(b []byte) error {
 	bad := fmt.Errorf("head: %w", ErrBadLog)
 	if len(b) < 9 {
-		return false, bad
+		return bad
 	}
 	if version := b[0]; version != headVersion {
-		return false, fmt.Errorf("%w: version %d, this program knows %d", bad, b[0], headVersion)
+		return fmt.Errorf("%w: version %d, this program knows %d", bad, b[0], headVersion)
 	}
 	l.origin.Shape = binary.BigEndian.Uint64(b[1:])
 	r := form.Reader{Rest: b[9:]}
 	l.origin.Started = r.Int()
 	text, marked := r.Text(), false
 	if r.Err != nil {
-		return false, bad
+		return bad
 	}
 	if l.origin.Server, l.stop, marked = strings.Cut(text, stopSeparator); !marked {
 		l.origin = Origin{}
-		return true, nil
+		return nil
 	}
 	l.headSaved = true
 	if len(r.Rest) == 0 {
-		return false, nil
+		return nil
 	}
 	l.lost = &Lost{Until: time.UnixMilli(r.Int()), Survivor: r.Uint()}
 	ok := false
-	if l.lost.rows, ok = decodeRows(r); !ok {
-		return false, bad
+	if l.lost.Rows, ok = decodeRows(r); !ok {
+		return bad
 	}
-	return false, nil
+	return nil
 }
 
 // decodeRows reads what appendRows wrote: at least one row, ids ascending.

@@ -53,26 +53,18 @@ func (w *world) duplicate(id uint64) {
 	w.rows[id] = r
 }
 
-// compare compares as a shard does, the newest few first.
-func compare(t *testing.T, l *published.Log, w *world) *published.Check {
-	t.Helper()
+// compare compares rows as a shard does.
+func (w *world) compare(rows []published.Row) *published.Check {
 	c := &published.Check{Release: w.release, Moved: w.moved}
-	for through, n := l.Highest(), 3; ; n = l.Limit() {
-		logged := l.Below(through, n, nil)
-		if len(logged) == 0 {
-			return c
-		}
-		var found []published.Row
+	_ = c.Compare(rows, func(logged []published.Row) (found []published.Row, err error) {
 		for _, r := range logged {
 			if is, there := w.rows[r.ID]; there {
 				found = append(found, is)
 			}
 		}
-		if c.Add(logged, found) {
-			return c
-		}
-		through = logged[0].ID - 1
-	}
+		return found, nil
+	})
+	return c
 }
 
 // TestOutcomes: rows 1 to 137 were published. What happens to a table is told from ids that are
@@ -144,10 +136,8 @@ func TestOutcomes(t *testing.T) {
 					w.rows[id] = w.row(id, 1)
 					rows = append(rows, w.rows[id])
 				}
-				l := published.NewLog(1000)
-				l.Add(rows)
 				c.happen(w)
-				got := compare(t, l, w)
+				got := w.compare(rows)
 				if got.Outcome() != v.want {
 					t.Errorf("release %t, identified %t: outcome %d, want %d: %+v", v.release, v.identified, got.Outcome(), v.want, got)
 				}
@@ -162,16 +152,6 @@ func TestOutcomes(t *testing.T) {
 func all(w *world) {
 	for id := range w.rows {
 		w.update(id)
-	}
-}
-
-func TestCheckNamesTheFirstId(t *testing.T) {
-	c := published.Check{Others: []uint64{137, 136, 130}, Doubted: []uint64{135, 129}, Gone: []published.Row{{ID: 128}}}
-	if got := c.First(); got != 129 {
-		t.Errorf("the first is %d, want 129", got)
-	}
-	if c = (published.Check{Gone: []published.Row{{ID: 128}}, Moved: true}); c.First() != 0 || !c.Lost() {
-		t.Errorf("%+v", c)
 	}
 }
 
@@ -217,10 +197,15 @@ func TestARunProvesASurvivor(t *testing.T) {
 			if done != c.done || check.Survivor() != c.survivor || check.Outcome() != c.outcome || len(check.Doubted) != c.doubted || len(check.Gone) != c.gone {
 				t.Errorf("done %t, survivor %d, outcome %d, doubted %v, gone %v", done, check.Survivor(), check.Outcome(), check.Doubted, check.Gone)
 			}
-			for _, list := range [][]uint64{check.Doubted} {
-				if !slices.IsSortedFunc(list, func(a, b uint64) int { return cmp.Compare(b, a) }) {
-					t.Errorf("not newest first: %v", list)
-				}
+			first := uint64(0)
+			if n := len(check.Doubted); n > 0 {
+				first = check.Doubted[n-1]
+			}
+			if check.First() != first || check.Lost() != (c.gone > 0) {
+				t.Errorf("the first is %d of %v, lost %t", check.First(), check.Doubted, check.Lost())
+			}
+			if !slices.IsSortedFunc(check.Doubted, func(a, b uint64) int { return cmp.Compare(b, a) }) {
+				t.Errorf("not newest first: %v", check.Doubted)
 			}
 		})
 	}
@@ -233,26 +218,68 @@ func one(of bool) int {
 	return 0
 }
 
-func TestAStateThatIsTheSameIsTheSame(t *testing.T) {
-	// REPLACE writes a row again: another CREATED, the same state.
-	logged, found := []published.Row{{ID: 7, Content: 1, Identity: 2}}, []published.Row{{ID: 7, Content: 1, Identity: 3}}
-	for _, release := range []bool{true, false} {
-		c := published.Check{Release: release, Moved: true}
-		c.Add(slices.Clone(logged), slices.Clone(found))
-		if same := c.Survivor() == 7; same == release {
-			t.Errorf("release %t: %+v", release, c)
+// TestWhatTellsARowFromAnother under its id, one row at a time.
+func TestWhatTellsARowFromAnother(t *testing.T) {
+	const release, capability = true, false
+	a, b := published.IdentityOf(4, nil), published.IdentityOf(6, nil)
+	for name, c := range map[string]struct {
+		release  bool
+		was, is  published.Row
+		outcome  published.Outcome
+		survivor uint64
+	}{
+		"a fact with another identity": {release, published.Row{Content: 1, Identity: 2}, published.Row{Content: 1, Identity: 3}, published.Reused, 0},
+		// REPLACE writes a row again: another CREATED, the same state.
+		"a state that is the same": {capability, published.Row{Content: 1, Identity: 2}, published.Row{Content: 1, Identity: 3}, published.Intact, 7},
+		// Catch-up knows of no identity, and the row has changed since the list was saved.
+		"a state that is as it was published last": {capability, published.Row{Content: 1}, published.Row{Content: 3, Identity: 4, Current: true}, published.Intact, 7},
+		"a state that is another one":              {capability, published.Row{Content: 1}, published.Row{Content: 3, Identity: 4}, published.Doubtful, 0},
+		// Two rows may share a CREATED in seconds.
+		"another CREATED":                    {release, published.Row{Content: 1, Identity: a}, published.Row{Content: 1, Identity: b}, published.Reused, 0},
+		"the same CREATED, other content":    {release, published.Row{Content: 1, Identity: a}, published.Row{Content: 2, Identity: a}, published.Doubtful, 0},
+		"the same CREATED, the same content": {release, published.Row{Content: 1, Identity: a}, published.Row{Content: 1, Identity: a}, published.Intact, 7},
+	} {
+		c.was.ID, c.is.ID = 7, 7
+		check := published.Check{Release: c.release}
+		if check.Add([]published.Row{c.was}, []published.Row{c.is}); check.Outcome() != c.outcome || check.Survivor() != c.survivor || (check.First() == 7) != (c.outcome != published.Intact) {
+			t.Errorf("%s: %v, survivor %d, first %d", name, check.Outcome(), check.Survivor(), check.First())
 		}
 	}
 }
 
-func TestARowThatIsAsItWasPublishedLastIsTheSame(t *testing.T) {
-	// Catch-up knows of no identity, and the row has changed since the list was saved.
-	logged := []published.Row{{ID: 6, Content: 1, Identity: 2}, {ID: 7, Content: 1}}
-	for _, current := range []bool{true, false} {
-		c := published.Check{Moved: true}
-		done := c.Add(slices.Clone(logged), []published.Row{{ID: 6, Content: 5, Identity: 6}, {ID: 7, Content: 3, Identity: 4, Current: current}})
-		if intact := c.Outcome() == published.Intact && c.Survivor() == 7 && done; intact != current {
-			t.Errorf("current %t: %+v", current, c)
+// TestColumnsDecideWhatIsUnsure: a row that is the same after all ends what is above and below.
+func TestColumnsDecideWhatIsUnsure(t *testing.T) {
+	for name, c := range map[string]struct {
+		rows     map[uint64]bool
+		outcome  published.Outcome
+		survivor uint64
+	}{
+		"others":                      {map[uint64]bool{8: false, 9: false}, published.Reused, 0},
+		"the same":                    {map[uint64]bool{8: true, 9: true}, published.Intact, 9},
+		"others above one that stays": {map[uint64]bool{8: true, 9: false}, published.Reused, 8},
+		"nothing that tells":          {nil, published.Doubtful, 0},
+	} {
+		check := published.Check{Release: true, Moved: true}
+		check.Add([]published.Row{{ID: 8, Content: 1}, {ID: 9, Content: 1}}, []published.Row{{ID: 8, Content: 2}, {ID: 9, Content: 2}})
+		if got := check.Unsure(); !slices.Equal(got, []uint64{9, 8}) {
+			t.Errorf("%s: unsure are %v", name, got)
 		}
+		if check.Resolve(c.rows); check.Outcome() != c.outcome || check.Survivor() != c.survivor {
+			t.Errorf("%s: %v, survivor %d, %+v", name, check.Outcome(), check.Survivor(), check)
+		}
+	}
+	// Above a run of rows that are alike: its CREATED was changed, its columns were not.
+	var was, is []published.Row
+	for id := uint64(1); id <= 20; id++ {
+		was = append(was, published.Row{ID: id, Content: id, Identity: published.IdentityOf(4, nil)})
+		is = append(is, was[id-1])
+	}
+	is[19].Identity = published.IdentityOf(6, nil)
+	check := published.Check{Release: true}
+	if done := check.Add(was, is); !done || check.Outcome() != published.Reused {
+		t.Fatalf("done %v, %v, want an outcome that the columns overrule", done, check.Outcome())
+	}
+	if check.Resolve(map[uint64]bool{20: true}); check.Outcome() != published.Intact || check.Survivor() != 20 {
+		t.Errorf("%v, survivor %d, want 20 as it was published", check.Outcome(), check.Survivor())
 	}
 }

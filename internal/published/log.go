@@ -109,33 +109,22 @@ type Log struct {
 	lost *Lost
 	// headSaved says that the saved head has this origin, stop and these lost rows.
 	headSaved bool
-	// parts are in ascending order of their rows; all but the last one are full.
-	parts []part
-	// size is how many rows a part holds.
+	// rows are in ascending order, size of them a part; the last part may have fewer.
+	rows []Row
 	size int
-	// removed are the keys of parts that are gone and still saved, in ascending order.
-	removed []uint64
-}
-
-// part holds consecutive rows; the first one's id is its key.
-type part struct {
-	rows    []Row
-	changed bool
+	// saved is how many rows each saved part has, by its key, the id of its first row; 0 where one
+	// of them is another by now.
+	saved map[uint64]int
 }
 
 // NewLog returns an empty log of about the given number of rows, at least partsOf.
-func NewLog(rows int) *Log { return &Log{size: max(1, rows/partsOf)} }
+func NewLog(rows int) *Log { return &Log{size: max(1, rows/partsOf), saved: make(map[uint64]int)} }
 
 // Limit is the most rows that the log holds.
 func (l *Log) Limit() int { return partsOf * l.size }
 
-// Len is how many rows the log holds.
-func (l *Log) Len() (n int) {
-	for _, p := range l.parts {
-		n += len(p.rows)
-	}
-	return n
-}
+// Rows are those of the log, ascending, which must not be altered, until the next call of Add.
+func (l *Log) Rows() []Row { return l.rows }
 
 // Origin is what the rows were read from, zero where that is not known.
 func (l *Log) Origin() Origin { return l.origin }
@@ -158,89 +147,44 @@ func (l *Log) Stopped() string { return l.stop }
 
 // Clear drops all rows, the lost ones included.
 func (l *Log) Clear() {
-	l.removeParts()
+	l.rows = nil
+	for key := range l.saved {
+		l.saved[key] = 0
+	}
 	if l.lost != nil {
-		l.lost, l.headSaved = nil, false
+		l.Forget()
 	}
 }
-
-func (l *Log) removeParts() {
-	for _, p := range l.parts {
-		l.remove(p)
-	}
-	l.parts = nil
-}
-
-func (l *Log) remove(p part) { l.removed = append(l.removed, p.rows[0].ID) }
 
 // Add takes in rows that were handed on to be published: those above all others are added, and the
 // lowest dropped for them. Of rows that the log holds already the new content holds; others are
 // left out.
 func (l *Log) Add(rows []Row) {
 	for i, row := range rows {
-		switch at, found := l.find(row.ID); {
-		case found:
-			l.replace(at, row)
-		case row.ID > l.Highest() && len(rows)-i <= l.Limit():
-			l.append(row)
-		}
-	}
-}
-
-// location is where a row is.
-type location struct{ part, row int }
-
-func (l *Log) find(id uint64) (location, bool) {
-	i, _ := slices.BinarySearchFunc(l.parts, id, func(p part, id uint64) int { return cmp.Compare(p.rows[len(p.rows)-1].ID, id) })
-	if i == len(l.parts) {
-		return location{}, false
-	}
-	j, found := slices.BinarySearchFunc(l.parts[i].rows, id, func(r Row, id uint64) int { return cmp.Compare(r.ID, id) })
-	return location{i, j}, found
-}
-
-func (l *Log) replace(at location, row Row) {
-	p := &l.parts[at.part]
-	if p.rows[at.row] != row {
-		p.rows[at.row], p.changed = row, true
-	}
-}
-
-func (l *Log) append(row Row) {
-	if n := len(l.parts); n == 0 || len(l.parts[n-1].rows) == l.size {
-		if n == partsOf {
-			l.remove(l.parts[0])
-			l.parts = slices.Delete(l.parts, 0, 1)
-		}
-		l.parts = append(l.parts, part{rows: make([]Row, 0, l.size)})
-	}
-	p := &l.parts[len(l.parts)-1]
-	p.rows, p.changed = append(p.rows, row), true
-}
-
-// Highest is the id of the newest row, 0 if there is none.
-func (l *Log) Highest() uint64 {
-	if len(l.parts) == 0 {
-		return 0
-	}
-	rows := l.parts[len(l.parts)-1].rows
-	return rows[len(rows)-1].ID
-}
-
-// Below appends to dst up to n rows with the highest ids up to through, in ascending order.
-func (l *Log) Below(through uint64, n int, dst []Row) []Row {
-	start := len(dst)
-	for i := len(l.parts) - 1; i >= 0 && n > 0; i-- {
-		rows := l.parts[i].rows
-		for j := len(rows) - 1; j >= 0 && n > 0; j-- {
-			if rows[j].ID <= through {
-				dst = append(dst, rows[j])
-				n--
+		switch at, found := search(l.rows, row.ID); {
+		case found && l.rows[at] != row:
+			l.rows[at] = row
+			l.saved[l.rows[at-at%l.size].ID] = 0
+		case !found && at == len(l.rows) && len(rows)-i <= l.Limit():
+			if at == l.Limit() {
+				l.rows = l.rows[l.size:]
 			}
+			l.rows = append(l.rows, row)
 		}
 	}
-	slices.Reverse(dst[start:])
-	return dst
+}
+
+func search(rows []Row, id uint64) (at int, found bool) {
+	return slices.BinarySearchFunc(rows, id, func(r Row, id uint64) int { return cmp.Compare(r.ID, id) })
+}
+
+// Find returns the row with an id, if the log holds it.
+func (l *Log) Find(id uint64) (row Row, found bool) {
+	at, found := search(l.rows, id)
+	if found {
+		row = l.rows[at]
+	}
+	return row, found
 }
 
 // Changed returns the parts that have changed since it was called last, in the order of their keys;
@@ -250,19 +194,19 @@ func (l *Log) Changed() (changed []ledger.Chunk) {
 		changed = append(changed, ledger.Chunk{Key: headKey, Bytes: l.appendHead(nil)})
 		l.headSaved = true
 	}
-	for i := range l.parts {
-		p := &l.parts[i]
-		// A part that was removed and made again is there.
-		l.removed = slices.DeleteFunc(l.removed, func(key uint64) bool { return key == p.rows[0].ID })
-		if p.changed {
-			changed = append(changed, ledger.Chunk{Key: p.rows[0].ID, Bytes: appendPart(nil, p.rows)})
-			p.changed = false
+	saved := make(map[uint64]int, partsOf)
+	for part := range slices.Chunk(l.rows, l.size) {
+		key := part[0].ID
+		if saved[key] = len(part); l.saved[key] != len(part) {
+			changed = append(changed, ledger.Chunk{Key: key, Bytes: appendPart(nil, part)})
 		}
 	}
-	for _, key := range l.removed {
-		changed = append(changed, ledger.Chunk{Key: key})
+	for key := range l.saved {
+		if saved[key] == 0 {
+			changed = append(changed, ledger.Chunk{Key: key})
+		}
 	}
-	l.removed = nil
+	l.saved = saved
 	slices.SortFunc(changed, func(a, b ledger.Chunk) int { return cmp.Compare(a.Key, b.Key) })
 	return changed
 }
@@ -282,24 +226,8 @@ type Lost struct {
 	Survivor uint64
 	// Until is when they need no longer be compared.
 	Until time.Time
-
-	rows []Row
-}
-
-// Highest is the highest id of them.
-func (l *Lost) Highest() uint64 { return l.rows[len(l.rows)-1].ID }
-
-// Below appends to dst up to n rows with the highest ids up to through, in ascending order.
-func (l *Lost) Below(through uint64, n int, dst []Row) []Row {
-	end, found := l.find(through)
-	if found {
-		end++
-	}
-	return append(dst, l.rows[max(0, end-n):end]...)
-}
-
-func (l *Lost) find(id uint64) (int, bool) {
-	return slices.BinarySearchFunc(l.rows, id, func(r Row, id uint64) int { return cmp.Compare(r.ID, id) })
+	// Rows are in ascending order.
+	Rows []Row
 }
 
 // Lost returns the rows that servers have lost and that are still to be compared, nil where there
@@ -313,31 +241,29 @@ func (l *Log) Lose(c *Check, until time.Time) (added int) {
 	if l.lost != nil {
 		// An earlier loss had its own survivor. What is published again from the lower one on has
 		// its former event ids.
-		lost.rows, lost.Survivor = l.lost.rows, min(lost.Survivor, l.lost.Survivor)
+		lost.Rows, lost.Survivor = l.lost.Rows, min(lost.Survivor, l.lost.Survivor)
 	}
-	before := len(lost.rows)
+	before := len(lost.Rows)
 	for _, row := range c.Gone {
-		if at, found := lost.find(row.ID); found {
-			lost.rows[at] = row
+		if at, found := search(lost.Rows, row.ID); found {
+			lost.Rows[at] = row
 		} else {
-			lost.rows = slices.Insert(lost.rows, at, row)
+			lost.Rows = slices.Insert(lost.Rows, at, row)
 		}
 	}
-	added = len(lost.rows) - before
-	lost.rows = slices.Clone(lost.rows[max(0, len(lost.rows)-l.Limit()):])
+	added = len(lost.Rows) - before
+	lost.Rows = slices.Clone(lost.Rows[max(0, len(lost.Rows)-l.Limit()):])
 	l.lost, l.headSaved = &lost, false
 	return added
 }
 
 // Found takes rows out of the lost ones, whose ids are in use again.
-func (l *Log) Found(ids ...[]uint64) {
-	found := slices.Concat(ids...)
-	if len(found) == 0 {
+func (l *Log) Found(ids []uint64) {
+	if len(ids) == 0 {
 		return
 	}
-	l.lost.rows = slices.DeleteFunc(l.lost.rows, func(r Row) bool { return slices.Contains(found, r.ID) })
-	l.headSaved = false
-	if len(l.lost.rows) == 0 {
+	l.lost.Rows = slices.DeleteFunc(l.lost.Rows, func(r Row) bool { return slices.Contains(ids, r.ID) })
+	if l.headSaved = false; len(l.lost.Rows) == 0 {
 		l.lost = nil
 	}
 }

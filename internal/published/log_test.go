@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -70,12 +69,15 @@ func TestLogIsWhatWasSaved(t *testing.T) {
 			}
 			store.apply(l.Changed())
 		}
-		got := l.Below(l.Highest(), 1000, nil)
+		got := slices.Clone(l.Rows())
 		if len(got) > limit || len(model) >= limit && len(got) <= limit-limit/16 || len(got) < len(model) && len(got) < limit-limit/16 {
 			t.Fatalf("%d rows are held of %d, the limit is %d", len(got), len(model), limit)
 		}
-		if want := model[len(model)-len(got):]; len(got) > 0 && !reflect.DeepEqual(got, want) {
+		if want := model[len(model)-len(got):]; len(got) > 0 && !slices.Equal(got, want) {
 			t.Fatalf("the log has\n%v, want\n%v", got, want)
+		}
+		if row, ok := l.Find(next); len(got) > 0 && (!ok || row != got[len(got)-1]) {
+			t.Fatalf("%+v is found of row %d", row, next)
 		}
 		for _, bound := range []int{limit, 16, 160} {
 			again, err := published.Restore(bound, store.chunks())
@@ -85,14 +87,14 @@ func TestLogIsWhatWasSaved(t *testing.T) {
 			if again.Origin() != l.Origin() {
 				t.Fatalf("the origin is %+v, want %+v", again.Origin(), l.Origin())
 			}
-			rows := again.Below(again.Highest(), 1000, nil)
-			if want := got[len(got)-len(rows):]; len(rows) > 0 && !reflect.DeepEqual(rows, want) || bound == limit && len(rows) != len(got) {
+			rows := again.Rows()
+			if want := got[len(got)-len(rows):]; len(rows) > 0 && !slices.Equal(rows, want) || bound == limit && len(rows) != len(got) {
 				t.Fatalf("bound %d: the saved log has\n%v, want\n%v", bound, rows, want)
 			}
 			other := maps.Clone(store)
 			other.apply(again.Changed())
-			if last, err := published.Restore(bound, other.chunks()); err != nil || !reflect.DeepEqual(last.Below(last.Highest(), 1000, nil), rows) {
-				t.Fatalf("bound %d: saved again it has\n%v, %v, want\n%v", bound, last.Below(last.Highest(), 1000, nil), err, rows)
+			if last, err := published.Restore(bound, other.chunks()); err != nil || !slices.Equal(last.Rows(), rows) {
+				t.Fatalf("bound %d: saved again it has\n%v, %v, want\n%v", bound, last, err, rows)
 			}
 		}
 	})
@@ -110,22 +112,8 @@ func TestASaveWritesOnePartOfTheLog(t *testing.T) {
 	if most > 1100 || total/5000 > 600 {
 		t.Errorf("a save writes up to %d bytes, %d in the mean", most, total/5000)
 	}
-	if l.Len() < 900 || l.Len() > 1000 || len(store) > 17 {
-		t.Errorf("%d rows in %d parts", l.Len(), len(store))
-	}
-}
-
-func TestRowsOfAnotherShapeAreDropped(t *testing.T) {
-	l := published.NewLog(16)
-	l.SetOrigin(published.Origin{Shape: 1, Server: "a"})
-	l.Add([]published.Row{{ID: 5}})
-	l.SetOrigin(published.Origin{Shape: 1, Server: "b"})
-	if l.Len() != 1 {
-		t.Errorf("%d rows", l.Len())
-	}
-	l.SetOrigin(published.Origin{Shape: 2, Server: "b"})
-	if l.Len() != 0 || l.Highest() != 0 {
-		t.Errorf("%d rows", l.Len())
+	if len(l.Rows()) < 900 || len(l.Rows()) > 1000 || len(store) > 17 {
+		t.Errorf("%d rows in %d parts", len(l.Rows()), len(store))
 	}
 }
 
@@ -160,7 +148,7 @@ func TestLostRowsStay(t *testing.T) {
 				t.Fatalf("%s: nothing is lost", what)
 			}
 			var held []uint64
-			for _, row := range got.Below(got.Highest(), 100, nil) {
+			for _, row := range got.Rows {
 				held = append(held, row.ID)
 				if row.Content != row.ID || row.Identity != 2*row.ID {
 					t.Errorf("%s: %+v", what, row)
@@ -178,15 +166,12 @@ func TestLostRowsStay(t *testing.T) {
 	l.SetOrigin(published.Origin{Shape: 1, Server: "b"})
 	add(41, 200)
 	expect("160 rows later", 37, 38, 39, 40)
-	if got := l.Lost().Below(39, 1, nil); len(got) != 1 || got[0].ID != 39 {
-		t.Errorf("up to 39 there is %v", got)
-	}
 	if n := l.Lose(lost(200, 199, 40), until); n != 2 {
 		t.Errorf("%d more rows are lost", n)
 	}
 	add(201, 201)
 	expect("after a second loss", 37, 38, 39, 40, 199, 200)
-	l.Found([]uint64{200, 39}, []uint64{38})
+	l.Found([]uint64{200, 39, 38})
 	add(202, 202)
 	expect("after some were found", 37, 40, 199)
 	l.Found([]uint64{40, 199})
@@ -199,28 +184,12 @@ func TestLostRowsStay(t *testing.T) {
 		many = append(many, id)
 	}
 	l.Lose(lost(many...), until)
-	if got := l.Lost().Below(300, 1000, nil); len(got) != 32 || got[31].ID != 300 {
+	if got := l.Lost().Rows; len(got) != 32 || got[31].ID != 300 {
 		t.Errorf("%d lost rows are kept, the newest of them is %d", len(got), got[len(got)-1].ID)
 	}
 	l.SetOrigin(published.Origin{Shape: 2, Server: "b"})
-	if l.Lost() != nil {
+	if l.Lost() != nil || len(l.Rows()) > 0 {
 		t.Error("rows of another shape are compared")
-	}
-}
-
-func TestAnotherVersionIsRefused(t *testing.T) {
-	l := published.NewLog(16)
-	l.SetOrigin(published.Origin{Shape: 7, Server: "db-1"})
-	l.Add([]published.Row{{ID: 5}})
-	for i, part := range l.Changed() {
-		for _, version := range []byte{part.Bytes[0] - 1, part.Bytes[0] + 1} {
-			other := slices.Clone(part.Bytes)
-			other[0] = version
-			text := fmt.Sprintf("version %d, this program knows %d", other[0], part.Bytes[0])
-			if _, err := published.Restore(16, []ledger.Chunk{{Key: part.Key, Bytes: other}}); !errors.Is(err, published.ErrBadLog) || !strings.Contains(err.Error(), text) {
-				t.Errorf("part %d: %v", i, err)
-			}
-		}
 	}
 }
 
@@ -248,6 +217,16 @@ func TestDamagedPartsAreRefused(t *testing.T) {
 	if _, err := published.Restore(16, []ledger.Chunk{parts[2], parts[1]}); !errors.Is(err, published.ErrBadLog) {
 		t.Errorf("parts out of order: %v", err)
 	}
+	for _, part := range parts {
+		for _, version := range []byte{part.Bytes[0] - 1, part.Bytes[0] + 1} {
+			other := slices.Clone(part.Bytes)
+			other[0] = version
+			text := fmt.Sprintf("version %d, this program knows %d", version, part.Bytes[0])
+			if _, err := published.Restore(16, []ledger.Chunk{{Key: part.Key, Bytes: other}}); !errors.Is(err, published.ErrBadLog) || !strings.Contains(err.Error(), text) {
+				t.Errorf("part %d: %v", part.Key, err)
+			}
+		}
+	}
 }
 
 // TestAListOfTheFormerVersion does not compare: the next rows begin another one.
@@ -260,8 +239,8 @@ func TestAListOfTheFormerVersion(t *testing.T) {
 		t.Fatal(err)
 	}
 	now := published.Origin{Shape: 1, Server: "db-1/shop", Started: 5}
-	if l.SetOrigin(now); l.Len() != 0 || l.Origin() != now {
-		t.Errorf("%d rows of %+v", l.Len(), l.Origin())
+	if l.SetOrigin(now); len(l.Rows()) != 0 || l.Origin() != now {
+		t.Errorf("%d rows of %+v", len(l.Rows()), l.Origin())
 	}
 }
 
@@ -291,63 +270,5 @@ func TestAStopOutlivesItsRows(t *testing.T) {
 	again, err := published.Restore(16, l.Changed())
 	if err != nil || again.Stopped() != "the next id is 1" {
 		t.Errorf("%q, %v", again.Stopped(), err)
-	}
-}
-
-// TestColumnsDecideWhatIsUnsure: a row that is the same after all ends what is above and below.
-func TestColumnsDecideWhatIsUnsure(t *testing.T) {
-	for name, c := range map[string]struct {
-		rows     map[uint64]bool
-		outcome  published.Outcome
-		survivor uint64
-	}{
-		"others":                      {map[uint64]bool{8: false, 9: false}, published.Reused, 0},
-		"the same":                    {map[uint64]bool{8: true, 9: true}, published.Intact, 9},
-		"others above one that stays": {map[uint64]bool{8: true, 9: false}, published.Reused, 8},
-		"nothing that tells":          {nil, published.Doubtful, 0},
-	} {
-		check := published.Check{Release: true, Moved: true}
-		check.Add([]published.Row{{ID: 8, Content: 1}, {ID: 9, Content: 1}}, []published.Row{{ID: 8, Content: 2}, {ID: 9, Content: 2}})
-		if got := check.Unsure(16); !slices.Equal(got, []uint64{9, 8}) {
-			t.Errorf("%s: unsure are %v", name, got)
-		}
-		if check.Resolve(c.rows); check.Outcome() != c.outcome || check.Survivor() != c.survivor {
-			t.Errorf("%s: %v, survivor %d, %+v", name, check.Outcome(), check.Survivor(), check)
-		}
-	}
-}
-
-// TestARowThatIsTheSameAboveARun: its CREATED was changed, its columns were not.
-func TestARowThatIsTheSameAboveARun(t *testing.T) {
-	var was, is []published.Row
-	for id := uint64(1); id <= 20; id++ {
-		was = append(was, published.Row{ID: id, Content: id, Identity: published.IdentityOf(4, nil)})
-		is = append(is, was[id-1])
-	}
-	is[19].Identity = published.IdentityOf(6, nil)
-	check := published.Check{Release: true}
-	if done := check.Add(was, is); !done || check.Outcome() != published.Reused {
-		t.Fatalf("done %v, %v, want an outcome that the columns overrule", done, check.Outcome())
-	}
-	if check.Resolve(map[uint64]bool{20: true}); check.Outcome() != published.Intact || check.Survivor() != 20 {
-		t.Errorf("%v, survivor %d, want 20 as it was published", check.Outcome(), check.Survivor())
-	}
-}
-
-// TestACREATEDInSecondsShowsOnlyOtherRows: two rows may share one.
-func TestACREATEDInSecondsShowsOnlyOtherRows(t *testing.T) {
-	a, b := published.IdentityOf(4, nil), published.IdentityOf(6, nil)
-	for name, c := range map[string]struct {
-		is      published.Row
-		outcome published.Outcome
-	}{
-		"another CREATED":                    {published.Row{ID: 9, Content: 1, Identity: b}, published.Reused},
-		"the same CREATED, other content":    {published.Row{ID: 9, Content: 2, Identity: a}, published.Doubtful},
-		"the same CREATED, the same content": {published.Row{ID: 9, Content: 1, Identity: a}, published.Intact},
-	} {
-		check := published.Check{Release: true}
-		if check.Add([]published.Row{{ID: 9, Content: 1, Identity: a}}, []published.Row{c.is}); check.Outcome() != c.outcome {
-			t.Errorf("%s: %v", name, check.Outcome())
-		}
 	}
 }

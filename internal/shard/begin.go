@@ -88,7 +88,7 @@ func (s *Shard) begin(ctx context.Context) (*owner, error) {
 		return nil, err
 	}
 	position := s.gaps.position()
-	s.status.saved(position, 0)
+	s.status.saved(position, 0, 0)
 	s.tailLog.begin(position, found)
 	rows := newPublished(s.server, entities, list)
 	if reason := list.Stopped(); reason != "" {

@@ -57,9 +57,7 @@ func (m *builder) makeRoom(b *batch, n int) {
 // originOf returns the origin of a row by its id.
 type originOf func(id uint64) sink.Origin
 
-func fromTail(uint64) sink.Origin      { return sink.FromTail }
-func fromLate(uint64) sink.Origin      { return sink.FromLate }
-func fromReconcile(uint64) sink.Origin { return sink.FromReconcile }
+func always(origin sink.Origin) originOf { return func(uint64) sink.Origin { return origin } }
 
 // addStates adds to b the events of those rows of p that say something new of their entities. It
 // returns how many rows were taken care of: with an error fewer than there are.

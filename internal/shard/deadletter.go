@@ -184,7 +184,7 @@ func (o *nominations) tryEntity(ctx context.Context, r *resending, last [16]byte
 		if err != nil {
 			return err
 		}
-		_, err = o.builder.addStates(b, page, page.Rows, decisions, fromReconcile)
+		_, err = o.builder.addStates(b, page, page.Rows, decisions, always(sink.FromReconcile))
 		switch {
 		case err != nil:
 			// It is no reason to stop the shard.

@@ -59,14 +59,9 @@ const (
 	heldOpen = time.Minute
 )
 
-// lock has the progress be the caller's until unlock is called.
-func (g *gaps) lock() (p *stream.Progress, unlock func()) {
-	return g.state.Lock()
-}
-
 // with calls do with the ledger, nil where the ids have no order.
 func (g *gaps) with(do func(*ledger.Ledger)) {
-	p, unlock := g.lock()
+	p, unlock := g.state.Lock()
 	defer unlock()
 	do(p.Ledger())
 }
@@ -153,7 +148,7 @@ func (g *gaps) show(at ledger.Age) {
 		return
 	}
 	g.shown = time.Now()
-	p, unlock := g.lock()
+	p, unlock := g.state.Lock()
 	defer unlock()
 	l := p.Ledger()
 	stats := l.Stats(at.Steady)
@@ -193,7 +188,7 @@ func (g *gaps) advance(ctx context.Context, b *batch, at ledger.Age) error {
 	if g.changes != nil {
 		b.brings.Cursor = g.changes.handOver()
 	}
-	p, unlock := g.lock()
+	p, unlock := g.state.Lock()
 	defer unlock()
 	if err := g.state.Err(); err != nil {
 		return g.opts.damaged(err)
@@ -235,7 +230,7 @@ func (g *gaps) floor() uint64 {
 // snapshot returns the ids that START=latest still has to record. Of a release shard the position
 // says enough.
 func (g *gaps) snapshot() source.Range {
-	p, unlock := g.lock()
+	p, unlock := g.state.Lock()
 	defer unlock()
 	if g.opts.Kind == event.Release {
 		p.SetSnapshot(source.Range{})
@@ -245,7 +240,7 @@ func (g *gaps) snapshot() source.Range {
 
 // stored returns how far the shard is published, as of the last batch.
 func (g *gaps) stored() store.Progress {
-	p, unlock := g.lock()
+	p, unlock := g.state.Lock()
 	defer unlock()
 	return p.State()
 }
@@ -255,7 +250,7 @@ func (g *gaps) position() uint64 { return g.stored().Position }
 
 // ahead reports whether the row with this id, behind the position, is on the bus already (rule 15).
 func (g *gaps) ahead(id uint64) bool {
-	p, unlock := g.lock()
+	p, unlock := g.state.Lock()
 	defer unlock()
 	return p.Ahead(id)
 }

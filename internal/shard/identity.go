@@ -3,7 +3,6 @@ package shard
 import (
 	"context"
 	"errors"
-	"sync/atomic"
 	"time"
 
 	"example.org/bridge/checkpoint/store"
@@ -32,8 +31,6 @@ type server struct {
 	agreement agreement
 	asked     time.Time
 	pause     time.Duration
-	// noTail says that the ids have no order, for those who are not the owner.
-	noTail atomic.Bool
 }
 
 // refresh asks the server for its traits, and how it hands out ids unless ID_ORDER says so, until
@@ -52,7 +49,7 @@ func (s *server) readTraits(ctx context.Context) error {
 		traits.Order, traits.OrderWhy = s.opts.IDOrder, "ID_ORDER says so"
 	}
 	s.traits = traits
-	s.noTail.Store(s.tailless())
+	s.reader.status.update(func(status *Status) { status.NoTail = s.tailless() })
 	if s.opts.Announce != nil {
 		s.opts.Announce(traits)
 	}

@@ -26,7 +26,6 @@ func (s *Shard) Leave() Left {
 	if t.stopped {
 		l.stop, l.since, l.lag = t.err, t.since, t.lag
 		l.status, _ = t.at(time.Now())
-		l.status.NoTail = s.server.noTail.Load()
 	}
 	return l
 }
@@ -48,6 +47,5 @@ func (s *Shard) goOn(l *Left) {
 	t.traffic = l.traffic
 	if l.stop != nil {
 		t.status, t.err, t.stopped, t.since, t.lag = l.status, l.stop, true, l.since, l.lag
-		s.server.noTail.Store(l.status.NoTail)
 	}
 }

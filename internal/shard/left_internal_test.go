@@ -10,7 +10,7 @@ import (
 func TestWhatIsLeftSharesNoMemory(t *testing.T) {
 	t.Parallel()
 	now := time.Now()
-	former, next := &Shard{}, &Shard{server: &server{}}
+	former, next := &Shard{}, &Shard{}
 	former.status.traffic.publish(3, 3, now)
 	former.status.traffic.putAside("too large")
 	left := former.Leave()

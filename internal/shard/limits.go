@@ -89,7 +89,7 @@ func (l *StreamLimits) reserve(ctx context.Context) (hold, error) {
 
 // resize gives back what a batch of need bytes leaves of its share. It reports false if need is
 // more than the share and another such batch is in flight: then the batch must be dropped, and read
-// again once reserveBig has succeeded.
+// again once big is acquired.
 func (l *StreamLimits) resize(h *hold, need int64) bool {
 	if need > h.bytes {
 		h.big = h.big || l.big.TryAcquire(1)
@@ -97,13 +97,6 @@ func (l *StreamLimits) resize(h *hold, need int64) bool {
 	}
 	l.free(h, h.bytes-need)
 	return true
-}
-
-// reserveBig blocks until h may hold a batch of any size.
-func (l *StreamLimits) reserveBig(ctx context.Context, h *hold) error {
-	err := l.big.Acquire(ctx, 1)
-	h.big = err == nil
-	return err
 }
 
 func (l *StreamLimits) free(h *hold, n int64) {

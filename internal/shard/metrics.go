@@ -113,11 +113,6 @@ func (m *Metrics) queried(stream string, q query, began time.Time) {
 	m.queries.WithLabelValues(stream, string(q)).Observe(time.Since(began).Seconds())
 }
 
-// saved counts a save that began at a time and has ended.
-func (m *Metrics) saved(stream string, began time.Time) {
-	m.saves.WithLabelValues(stream).Observe(time.Since(began).Seconds())
-}
-
 // Retry counts a failed attempt at place; it is a sink.Fault.
 func (m *Metrics) Retry(dependency string, _ error) { m.retries.WithLabelValues(dependency).Inc() }
 
@@ -149,8 +144,6 @@ func (m *Metrics) outcome(stream string, messages []sink.Message, o *sink.Outcom
 	}
 	return acked
 }
-
-func (m *Metrics) deadLetter(stream string) { m.deadLetters.WithLabelValues(stream).Inc() }
 
 // Collector shows the shards' statuses and the bytes in flight at each scrape: by stream, or by
 // shard.

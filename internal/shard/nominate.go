@@ -237,7 +237,7 @@ func (s *Shard) Reconciled(ctx context.Context, demand uint64) error {
 func (s *Shard) Reach() (uint64, bool) {
 	status := s.Status()
 	running := (s.dry || s.nominator.running()) && (status.State == Running || status.State == Waiting)
-	if running && s.server.noTail.Load() {
+	if running && status.NoTail {
 		return everyID, true
 	}
 	return status.Position, running

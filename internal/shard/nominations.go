@@ -90,7 +90,7 @@ func (o *nominations) keys(ctx context.Context, keys [][]byte, n *nomination) er
 			// Which of them were not read is not known.
 			return nil
 		}
-		decisions, err := o.addStates(ctx, b, page, fromReconcile)
+		decisions, err := o.addStates(ctx, b, page, always(sink.FromReconcile))
 		if err != nil {
 			return err
 		}
@@ -193,7 +193,7 @@ func (o *nominations) rows(ctx context.Context, ranges []source.Range, origin si
 			if o.entities == nil {
 				return o.addFacts(b, page, origin)
 			}
-			decisions, err := o.addStates(ctx, b, page, func(uint64) sink.Origin { return origin })
+			decisions, err := o.addStates(ctx, b, page, always(origin))
 			if err != nil {
 				return err
 			}

@@ -222,7 +222,7 @@ func (o *owner) leaveRest(b *batch, p *page, rows []source.Row, late *page, cut 
 // handOver gives b to the publisher, with what is held for it. No other batch is on its way.
 func (o *owner) handOver(b *batch, held *hold) {
 	o.builder.finish(b)
-	o.status.queue(b.oldest)
+	o.status.hand(time.Now(), b.oldest)
 	o.publishedRows.hand(b)
 	o.reader.schemas.hand(b)
 	b.held, *held = *held, hold{}
@@ -287,7 +287,7 @@ func (o *owner) encodeStates(ctx context.Context, p *page, rows []source.Row, mo
 	if err != nil {
 		return b, err
 	}
-	n, err := o.builder.addStates(b, p, rows, decisions, fromTail)
+	n, err := o.builder.addStates(b, p, rows, decisions, always(sink.FromTail))
 	o.entities.nominate(decisions[:n])
 	b.passed = handled(b.passed, rows[:n], decisions)
 	if n > 0 {
@@ -317,7 +317,7 @@ func (o *owner) encodeLate(ctx context.Context, b *batch, p, late *page) error {
 		if err != nil {
 			return err
 		}
-		n, err := o.builder.addStates(b, late, late.Rows, decisions, fromLate)
+		n, err := o.builder.addStates(b, late, late.Rows, decisions, always(sink.FromLate))
 		o.entities.nominate(decisions[:n])
 		b.filled = handled(b.filled, late.Rows[:n], decisions)
 		return err

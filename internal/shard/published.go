@@ -13,9 +13,6 @@ import (
 )
 
 const (
-	// newestRows are compared first; mostly one of them is as it was published, which is all that
-	// is wanted. compareRows are compared at once below them.
-	newestRows, compareRows = 16, 200
 	// compareBytes bounds a page of them, in bytes.
 	compareBytes = 1 << 20
 	// apartPages are held back at most where another server answers comparisons than pages, as
@@ -62,10 +59,10 @@ func (p *publishedRows) release() bool { return p.opts.Kind != event.Capability 
 
 // confirm compares the rows now, and returns an error where their ids are used again.
 func (p *publishedRows) confirm(ctx context.Context) error {
-	if p.server.tailless() || p.log.Len() == 0 {
+	if p.server.tailless() || len(p.log.Rows()) == 0 {
 		return nil
 	}
-	c, server, err := p.read(ctx, published.Check{Release: p.release()}, p.log)
+	c, server, err := p.read(ctx, published.Check{}, p.log.Rows())
 	if err != nil || c == nil {
 		return err
 	}
@@ -148,7 +145,7 @@ func (p *publishedRows) watch(ctx context.Context, page *page) (ready bool, err 
 	}
 	p.due, p.reader.failed = p.due || p.reader.failed, false
 	now := p.origin(page)
-	if !p.log.Origin().Fits(now) || p.log.Len() == 0 {
+	if !p.log.Origin().Fits(now) || len(p.log.Rows()) == 0 {
 		// Nothing can be compared.
 		p.setOrigin(now)
 		p.seen, p.due, p.apart = now, false, 0
@@ -189,7 +186,7 @@ func (p *publishedRows) heldBack(server string) bool {
 
 // compare compares the rows published last with the table, as it is on the server that now names.
 func (p *publishedRows) compare(ctx context.Context, now published.Origin) error {
-	c, server, err := p.read(ctx, published.Check{Release: p.release()}, p.log)
+	c, server, err := p.read(ctx, published.Check{}, p.log.Rows())
 	if err == nil && c == nil && p.apart > 0 {
 		// The next page has the columns that the rows have now, unless servers differ about them.
 		p.apart++
@@ -249,7 +246,7 @@ func (p *publishedRows) compareLost(ctx context.Context) error {
 	if lost == nil || began.Before(p.lostNext) {
 		return nil
 	}
-	c, server, err := p.read(ctx, published.Check{Release: p.release(), Moved: true, Floor: lost.Survivor}, lost)
+	c, server, err := p.read(ctx, published.Check{Moved: true, Floor: lost.Survivor}, lost.Rows)
 	switch {
 	case err != nil || c == nil:
 		return err
@@ -263,7 +260,7 @@ func (p *publishedRows) compareLost(ctx context.Context) error {
 		return err
 	}
 	// Those that are published again, or were named, need no second look.
-	p.log.Found(c.Others, c.Doubted)
+	p.log.Found(slices.Concat(c.Others, c.Doubted))
 	if !c.Lost() || began.After(lost.Until) {
 		p.log.Forget()
 	}
@@ -306,7 +303,7 @@ func (p *publishedRows) reused(c *published.Check) error {
 
 // remedyNow is the remedy by the rows as they are now.
 func (p *publishedRows) remedyNow(ctx context.Context) string {
-	if c, _, err := p.read(ctx, published.Check{Release: p.release()}, p.log); err == nil && c != nil {
+	if c, _, err := p.read(ctx, published.Check{}, p.log.Rows()); err == nil && c != nil {
 		return p.remedy(c.Survivor())
 	}
 	return p.remedy(0)

@@ -12,60 +12,33 @@ import (
 	"example.org/bridge/source"
 )
 
-// rowList holds rows that were published.
-type rowList interface {
-	// Highest is the highest id.
-	Highest() uint64
-	// Below appends to dst up to n rows with the highest ids up to through, in ascending order.
-	Below(through uint64, n int, dst []published.Row) []published.Row
-}
-
-// read reads the rows of a list, newest first, as far as is needed to tell whether ids are used
-// again; nil where their columns are others by now. server answered last.
-func (p *publishedRows) read(ctx context.Context, c published.Check, list rowList) (_ *published.Check, server string, err error) {
+// read reads rows of a list, newest first, as far as is needed to tell whether ids are used again;
+// nil where their columns are others by now. server answered last.
+func (p *publishedRows) read(ctx context.Context, c published.Check, rows []published.Row) (_ *published.Check, server string, err error) {
 	if bound := p.reader.columns; bound != nil {
 		// The page that is about to be published may have other columns than these rows.
 		defer func() { err = errors.Join(err, p.reader.bind(bound)) }()
 	}
-	through := list.Highest()
-	for n := newestRows; ; n = compareRows {
-		logged := list.Below(through, n, nil)
-		if len(logged) == 0 {
-			return &c, server, nil
+	c.Release = p.release()
+	err = c.Compare(rows, func(logged []published.Row) (found []published.Row, err error) {
+		ids := make([]uint64, len(logged))
+		for i, row := range logged {
+			ids[i] = row.ID
 		}
-		found, from, err := p.readRows(ctx, logged)
-		if errors.Is(err, source.ErrAltered) {
-			return nil, "", nil
-		} else if err != nil {
-			return nil, "", err
+		for ranges := source.RangesOf(ids); len(ranges) > 0 && err == nil; {
+			var page *page
+			if page, err = p.reader.rows(ctx, source.Query{Ranges: ranges, Limit: len(logged), MaxBytes: compareBytes}); err == nil {
+				server = page.Server
+				found, ranges, err = p.addRows(ctx, found, ranges, page)
+				page.free()
+			}
 		}
-		server = from
-		if c.Add(logged, found) {
-			return &c, server, nil
-		}
-		through = logged[0].ID - 1
+		return found, err
+	})
+	if errors.Is(err, source.ErrAltered) {
+		return nil, "", nil
 	}
-}
-
-// readRows reads the rows under the ids of logged. server answered last.
-func (p *publishedRows) readRows(ctx context.Context, logged []published.Row) (found []published.Row, server string, err error) {
-	ids := make([]uint64, len(logged))
-	for i, row := range logged {
-		ids[i] = row.ID
-	}
-	for ranges := source.RangesOf(ids); len(ranges) > 0; {
-		page, err := p.reader.rows(ctx, source.Query{Ranges: ranges, Limit: len(logged), MaxBytes: compareBytes})
-		if err != nil {
-			return nil, "", err
-		}
-		server = page.Server
-		found, ranges, err = p.addRows(ctx, found, ranges, page)
-		page.free()
-		if err != nil {
-			return nil, "", err
-		}
-	}
-	return found, server, nil
+	return &c, server, err
 }
 
 // addRows adds the rows of a page to found, and returns the ranges that it does not reach.
@@ -112,13 +85,10 @@ func (p *publishedRows) compareView(ctx context.Context, rows []published.Row, d
 	return err
 }
 
-// comparedRows are as many rows as are compared by their columns.
-const comparedRows = 16
-
 // resolve compares the newest rows of c that may be others, by their columns, with what the bus has
 // of them. Where it has nothing, or does not answer in time, c stays as it is.
 func (p *publishedRows) resolve(ctx context.Context, c *published.Check) (err error) {
-	ids := c.Unsure(comparedRows)
+	ids := c.Unsure()
 	if len(ids) == 0 || p.opts.Newest == nil {
 		return nil
 	}

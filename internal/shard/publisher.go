@@ -47,7 +47,7 @@ func (p *publisher) run(ctx context.Context, b *batch) error {
 		return err
 	}
 	b.recycle()
-	p.status.dequeue()
+	p.status.hand(time.Time{}, time.Time{})
 	return nil
 }
 
@@ -183,8 +183,8 @@ func stateOf(e *event.Event) sink.State {
 // a store that is broken.
 func (p *publisher) record(ctx context.Context, b *batch, first uint64, sent *sent) error {
 	began := time.Now()
-	p.status.beginSave()
-	defer p.status.endSave()
+	p.status.saves(began)
+	defer p.status.saves(time.Time{})
 	if b.schema != nil {
 		schema := *b.schema
 		schema.Epoch, schema.Seq = b.messages[0].State.Epoch, b.messages[0].State.Seq
@@ -194,7 +194,7 @@ func (p *publisher) record(ctx context.Context, b *batch, first uint64, sent *se
 	err := p.retrier.writeStore(ctx, publishing, func() error {
 		return p.opts.Feed.Apply(ctx, facts, &b.brings, cover)
 	})
-	p.opts.Metrics.saved(p.opts.Stream, began)
+	p.opts.Metrics.saves.WithLabelValues(p.opts.Stream).Observe(time.Since(began).Seconds())
 	if err != nil {
 		damaged := p.opts.damaged(err)
 		if ctx.Err() != nil || errors.Is(err, stream.ErrReadBack) || errors.Is(damaged, source.ErrUnfit) {
@@ -202,17 +202,13 @@ func (p *publisher) record(ctx context.Context, b *batch, first uint64, sent *se
 		}
 		return &storeError{err}
 	}
-	p.status.healed(saving)
 	b.claims = nil
-	rows := 0
+	rows, late := 0, max(0, b.brings.Found-b.skipped)
 	if sent != nil {
 		rows = sent.rows
 	}
-	p.status.saved(b.last, rows)
-	if n := b.brings.Found - b.skipped; n > 0 {
-		p.opts.Metrics.late.WithLabelValues(p.opts.Stream).Add(float64(n))
-		p.status.late(n)
-	}
+	p.status.saved(b.last, rows, late)
+	p.opts.Metrics.late.WithLabelValues(p.opts.Stream).Add(float64(late))
 	return nil
 }
 

@@ -32,10 +32,6 @@ type reader struct {
 	oversize hold
 }
 
-func newReader(opts *Options, status *tracker, retrier *retrier) *reader {
-	return &reader{opts: opts, status: status, retrier: retrier, schemas: &schemas{opts: opts}}
-}
-
 func (r *reader) newPage() *page {
 	p := pages.Get().(*page)
 	p.zone = r.opts.Zone
@@ -235,9 +231,10 @@ func (r *reader) reserve(ctx context.Context) (held hold, err error) {
 
 // reserveBig waits until a batch of any size may be held, and keeps that for the next read.
 func (r *reader) reserveBig(ctx context.Context, held *hold) error {
-	err := r.retrier.wait(owning, forEver, func() error { return r.opts.Limits.reserveBig(ctx, held) })
+	err := r.retrier.wait(owning, forEver, func() error { return r.opts.Limits.big.Acquire(ctx, 1) })
 	if err == nil {
 		r.oversize, *held = *held, hold{}
+		r.oversize.big = true
 	}
 	return err
 }

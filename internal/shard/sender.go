@@ -306,7 +306,7 @@ func (s *sender) logDeadLetters(outcome *sink.Outcome) {
 		}
 		a.logged = true
 		m := &a.refused.Message
-		s.opts.Metrics.deadLetter(s.opts.Stream)
+		s.opts.Metrics.deadLetters.WithLabelValues(s.opts.Stream).Inc()
 		s.retrier.status.putAside(a.refused.Reason)
 		s.opts.Logger.Warn("row put aside as a dead letter", "destination", s.opts.DeadLetter,
 			"id", m.RowID, "event_id", m.ID, "bytes", len(m.Value), "reason", a.refused.Reason)

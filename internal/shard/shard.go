@@ -83,7 +83,7 @@ func New(opts Options) *Shard {
 	s.status.init(opts.Stream, opts.Name, opts.PollInterval, opts.Window)
 	s.nominator = &nominator{nominated: make(chan *nomination), wake: s.wake}
 	s.retrier = newRetrier(&s.opts, &s.status)
-	s.reader = newReader(&s.opts, &s.status, s.retrier)
+	s.reader = &reader{opts: &s.opts, status: &s.status, retrier: s.retrier, schemas: &schemas{opts: &s.opts}}
 	s.server = &server{opts: &s.opts, reader: s.reader}
 	s.gaps = &gaps{opts: &s.opts, reader: s.reader, server: s.server, status: &s.status}
 	s.opening = &opening{opts: &s.opts, retrier: s.retrier, reader: s.reader, gaps: s.gaps}

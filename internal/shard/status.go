@@ -197,8 +197,8 @@ type tracker struct {
 	short time.Duration
 	// sent is when the batch in flight was begun, zero when there is none.
 	sent time.Time
-	// saves is when the commit under way began, zero while there is none.
-	saves time.Time
+	// saving is when the commit under way began, zero while there is none.
+	saving time.Time
 	heartbeats
 	// accepted has an element where a person has agreed to ids that are used again, until the shard
 	// goes on.
@@ -266,17 +266,15 @@ func (t *tracker) polled(highest uint64, at time.Time) (stopped time.Duration) {
 }
 
 // hot reports whether there are ids to look for at every poll.
-func (t *tracker) hot() bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.status.Gaps.Hot > 0
+func (t *tracker) hot() (is bool) {
+	t.update(func(s *Status) { is = s.Gaps.Hot > 0 })
+	return is
 }
 
 // highest returns the highest id of the table when it was read last.
-func (t *tracker) highest() uint64 {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.status.Highest
+func (t *tracker) highest() (id uint64) {
+	t.update(func(s *Status) { id = s.Highest })
+	return id
 }
 
 // stop notes why the shard cannot go on and reports whether that is new.
@@ -313,10 +311,12 @@ func (t *tracker) accept() (stopped bool) {
 	return stopped
 }
 
-// saved notes the position that is saved, and counts rows that the bus has acknowledged.
-func (t *tracker) saved(position uint64, rows int) {
+// saved notes the position that is saved, and counts rows that the bus has acknowledged, and those
+// that appeared inside a gap.
+func (t *tracker) saved(position uint64, rows, late int) {
 	t.update(func(s *Status) {
 		s.Position, t.faults[saving] = position, ""
+		t.traffic.late += uint64(late)
 		t.traffic.save(position, false)
 		t.traffic.publish(rows, position, time.Now())
 	})
@@ -332,16 +332,11 @@ func (t *tracker) published() (rows, position uint64) {
 	return rows, position
 }
 
-// late counts rows that appeared inside a gap.
-func (t *tracker) late(rows int) { t.update(func(*Status) { t.traffic.late += uint64(rows) }) }
-
 // putAside counts a dead letter.
 func (t *tracker) putAside(reason string) { t.update(func(*Status) { t.traffic.putAside(reason) }) }
 
-// beginSave notes that a batch is being committed, endSave that it was or that this has failed.
-func (t *tracker) beginSave() { t.update(func(*Status) { t.saves = time.Now() }) }
-
-func (t *tracker) endSave() { t.update(func(*Status) { t.saves = time.Time{} }) }
+// saves notes since when a batch is being committed, zero for none.
+func (t *tracker) saves(since time.Time) { t.update(func(*Status) { t.saving = since }) }
 
 // leave notes since when the oldest row has existed that a finder leaves for later.
 func (t *tracker) leave(f finder, since time.Time) { t.update(func(*Status) { t.lag.left[f] = since }) }
@@ -357,25 +352,16 @@ func (t *tracker) looked(at time.Time) {
 	})
 }
 
-// queue notes that a batch is handed over, and since when its oldest row has existed; dequeue that
-// it is committed.
-func (t *tracker) queue(born time.Time) {
-	t.update(func(*Status) {
-		t.lag.handed, t.sent = born, time.Now()
-	})
-}
-
-func (t *tracker) dequeue() {
-	t.update(func(*Status) {
-		t.lag.handed, t.sent = time.Time{}, time.Time{}
-	})
+// hand notes when a batch was handed over, zero once it is committed, and since when its oldest row
+// has existed.
+func (t *tracker) hand(at, born time.Time) {
+	t.update(func(*Status) { t.lag.handed, t.sent = born, at })
 }
 
 // publishes reports whether a batch is handed over that is not committed.
-func (t *tracker) publishes() bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return !t.sent.IsZero()
+func (t *tracker) publishes() (is bool) {
+	t.update(func(*Status) { is = !t.sent.IsZero() })
+	return is
 }
 
 // abandon notes that nothing is handed over any more: the next poll finds again what was.
@@ -397,7 +383,6 @@ func (s *Shard) Status() Status {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	status, _ := t.at(time.Now())
-	status.NoTail = s.server.noTail.Load()
 	return status
 }
 
@@ -408,7 +393,6 @@ func (s *Shard) FullStatus() Status {
 	defer t.mu.Unlock()
 	now := time.Now()
 	status, lag := t.at(now)
-	status.NoTail = s.server.noTail.Load()
 	status.Republish = s.Republish()
 	ids := 0.0
 	status.Traffic, ids = t.traffic.at(status.Position, now)
@@ -437,9 +421,9 @@ func (t *tracker) at(now time.Time) (status Status, lag time.Duration) {
 		status.State = Paused
 	case t.faults != [stages]string{}:
 		status.State, status.LastError = Waiting, null.Text(cmp.Or(t.faults[:]...))
-	case !t.saves.IsZero() && now.Sub(t.saves) > slowPublish:
+	case !t.saving.IsZero() && now.Sub(t.saving) > slowPublish:
 		status.State, status.SaveHangs = Waiting, true
-		status.LastError = null.Text(fmt.Sprintf("a save of the checkpoint has not ended for %s: does its disk answer?", now.Sub(t.saves).Round(time.Second)))
+		status.LastError = null.Text(fmt.Sprintf("a save of the checkpoint has not ended for %s: does its disk answer?", now.Sub(t.saving).Round(time.Second)))
 	case slow:
 		status.State = Waiting
 		status.LastError = null.Text(fmt.Sprintf("the bus has not acknowledged a batch for %s", now.Sub(t.sent).Round(time.Second)))

@@ -163,7 +163,8 @@ func (t *tail) probe(ctx context.Context, p *page, at ledger.Age) (late *page, e
 		if late, err = t.reader.rows(ctx, q); err != nil {
 			return nil, err
 		}
-		late.seen = t.lateBacklog.since
+		// They have been there since the first of them was read.
+		late.seen = func(uint64) time.Time { return t.lateBacklog.first }
 		t.gaps.with(func(l *ledger.Ledger) { t.keepStable(l, late, at) })
 	}
 	if len(hot.IDs) == 0 || !t.holds() && t.lateBacklog.skipsEvidence(time.Now(), t.opts.PollInterval) {
@@ -291,9 +292,6 @@ const (
 func (l *lateBacklog) skipsEvidence(now time.Time, interval time.Duration) bool {
 	return !l.first.IsZero() && now.Sub(l.judged) < min(max(interval, evidenceShare*l.cost), evidenceWait)
 }
-
-// since is page.seen of late rows: they have been there since the first of them was read.
-func (l *lateBacklog) since(uint64) time.Time { return l.first }
 
 // tellEvery is how often a long piece of work says in the log how far it has come.
 const tellEvery = 10 * time.Second

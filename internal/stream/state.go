@@ -199,7 +199,7 @@ func (s *ShardState) trim() {
 // of a row counts, not what was read; what the list has of a row that says the same stays: it tells
 // the row from another one.
 func (s *ShardState) restore(list *published.Log) {
-	if list.Len() == 0 {
+	if len(list.Rows()) == 0 {
 		list.SetOrigin(s.origin)
 	}
 	if list.Origin().Fits(s.origin) {
@@ -212,7 +212,7 @@ func (s *ShardState) restore(list *published.Log) {
 	s.trim()
 	var rows []published.Row
 	for _, r := range s.rows {
-		if known := list.Below(r.ID, 1, nil); len(known) == 0 || known[0].ID != r.ID || known[0].Content != r.Content {
+		if known, ok := list.Find(r.ID); !ok || known.Content != r.Content {
 			rows = append(rows, r.Row)
 		}
 	}
