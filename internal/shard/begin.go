@@ -51,7 +51,9 @@ func (s *Shard) begin(ctx context.Context) (*owner, error) {
 	if err = cmp.Or(damage, err); err != nil {
 		return nil, err
 	}
-	if err := s.reader.open(ctx); err != nil {
+	// What the store has of the schema of its events counts.
+	s.reader.columns = nil
+	if err := s.reader.schemas.open(ctx); err != nil {
 		return nil, err
 	}
 	found := s.gaps.stored().Started

@@ -11,31 +11,6 @@ import (
 	"example.org/bridge/source"
 )
 
-func TestRecent(t *testing.T) {
-	start := time.Unix(1_000_000, 0)
-	r := newRecent(100, 0, 10*time.Minute)
-	if !r.from(start).Equal(start.Add(-10 * time.Minute)) {
-		t.Errorf("before the first change it reaches to %s", r.from(start))
-	}
-	text := func(at time.Time) string { return at.UTC().Format(time.RFC3339Nano) }
-	for i := range 10_000 {
-		now := start.Add(time.Duration(i) * 100 * time.Millisecond)
-		r.add(uint64(i), text(now), now)
-		if n := len(r.young) + len(r.old); n > 100 {
-			t.Fatalf("%d changes are kept", n)
-		}
-		from := r.from(now)
-		for j := i; j >= 0 && !start.Add(time.Duration(j)*100*time.Millisecond).Before(from); j-- {
-			if at := start.Add(time.Duration(j) * 100 * time.Millisecond); i%97 == 0 && i > 100 && !r.has(uint64(j), text(at)) {
-				t.Fatalf("change %d of %s is forgotten at %s, it reaches to %s", j, at, now, from)
-			}
-		}
-	}
-	if r.has(9999, "another") || r.has(20_000, text(start)) {
-		t.Error("it has what was not noted")
-	}
-}
-
 func TestReasonsOfDeadLetters(t *testing.T) {
 	var c traffic
 	for n := range 5 {

@@ -229,14 +229,6 @@ func (m *builder) complete(b *batch, e *event.Event, read time.Time, previous st
 	}
 }
 
-// finish notes how large the events of b, which is complete, are.
-func (m *builder) finish(b *batch) {
-	b.oldestCreated = nil
-	if n := len(b.messages); n > 0 {
-		m.eventBytes = len(b.buf) / n
-	}
-}
-
 // countBadValues counts the values of a row that were published as null, and warns about the first
 // of a shard.
 func (m *builder) countBadValues(id uint64, n int) {

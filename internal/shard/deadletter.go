@@ -225,14 +225,6 @@ func (o *nominations) tryAbsence(ctx context.Context, b *batch, page *page, r *r
 	return nil
 }
 
-// typeOf returns the type of the next event of an entity with this state.
-func typeOf(e *event.Encoder, state store.EntryState) string {
-	if state == store.Live {
-		return e.Type(event.Modified)
-	}
-	return e.Type(event.Deleted)
-}
-
 // DeadLetterLimit bounds how many rows of one stream become dead letters within a minute. Once it
 // is exceeded, every further row is refused until the process ends. The shards of a stream share
 // it; it is safe for concurrent use.

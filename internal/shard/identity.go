@@ -105,11 +105,6 @@ func (s *server) ping(ctx context.Context, quiet bool) (err error) {
 // knows reports whether the traits hold for a server.
 func (s *server) knows(name string) bool { return s.traits.Server == name }
 
-// seesInFlight reports whether changes in flight are looked for: whether evidence counts.
-func (s *server) seesInFlight() bool {
-	return s.traits.Evidence && !s.agreement.skips(time.Now())
-}
-
 // fits reports whether uncommitted rows were read from the server that the page came from, and that
 // the traits hold for.
 func (s *server) fits(page, uncommitted string) bool {

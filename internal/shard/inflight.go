@@ -49,16 +49,6 @@ type far struct {
 	warned time.Time
 }
 
-// newFar returns one that has seen nothing.
-func newFar(c *changes) *far {
-	return &far{changes: c, watch: &watch{most: c.opts.CursorRows / watchShare, rows: make(map[uint64]string)}, light: true}
-}
-
-// readFrom has a new pass begin, from a MODIFIED on at the latest.
-func (f *far) readFrom(modified string) {
-	f.running, f.watch.low = false, older(f.watch.low, modified)
-}
-
 // begin returns the MODIFIED behind which a pass begins.
 func (f *far) begin() string {
 	now, column, zone := f.changes.poll.now, f.changes.column, f.changes.opts.Zone
@@ -105,7 +95,7 @@ func (f *far) readPart(ctx context.Context, publish publish) (ended bool, err er
 		f.running, f.rows = true, 0
 		f.after = source.Cursor{Modified: f.begin()}
 		f.through = c.column.Text(c.poll.now.Add(-c.opts.LookBack), c.opts.Zone)
-		f.watch.begin()
+		f.watch.next = ""
 	}
 	if after := f.after; after.Modified < f.through {
 		if err := c.read(ctx, &after, f.through, farAtOnce, true); err != nil || !c.server.fitsTraits(c.list.Server) {
@@ -119,7 +109,8 @@ func (f *far) readPart(ctx context.Context, publish publish) (ended bool, err er
 		}
 	}
 	f.running, f.hurry, f.light = false, false, f.rows <= lightRows
-	f.watch.end()
+	// There is room for all but next.
+	f.watch.low = f.watch.next
 	return true, nil
 }
 

@@ -138,26 +138,6 @@ func TestAShardBeginsOnceItsPartsCanBeRead(t *testing.T) {
 	})
 }
 
-func TestRowsLargerThanAShare(t *testing.T) {
-	b := newBench(t)
-	b.shared = true
-	limits := shard.NewLimits(64<<10, 1, 4)
-	b.opts.Limits = limits.Stream()
-	large := strings.Repeat("x", 9000)
-	for i := range 60 {
-		if i%3 == 0 {
-			b.table.Insert(large, old)
-		} else {
-			b.table.Insert("small", old)
-		}
-	}
-	b.runTo(t, 60)
-	expectRun(t, b.ids(topic), 1, 60)
-	if left := limits.InFlight(); left != 0 {
-		t.Errorf("%d bytes are still reserved", left)
-	}
-}
-
 func TestStatusTellsTheTruth(t *testing.T) {
 	t.Run("the oldest row counts, whatever stands in CREATED of those before it", func(t *testing.T) {
 		b := newBench(t)

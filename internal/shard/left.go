@@ -22,23 +22,18 @@ func (s *Shard) Leave() Left {
 	t := &s.status
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	l := Left{traffic: t.traffic.clone()}
+	l := Left{traffic: t.traffic}
+	// No memory is shared: the lock of another tracker guards it.
+	l.traffic.reasons = maps.Clone(t.traffic.reasons)
+	if t.traffic.recent != nil {
+		recent := *t.traffic.recent
+		l.traffic.recent = &recent
+	}
 	if t.stopped {
 		l.stop, l.since, l.lag = t.err, t.since, t.lag
 		l.status, _ = t.at(time.Now())
 	}
 	return l
-}
-
-// clone returns a copy that shares no memory with t: the lock of another tracker guards it.
-func (t *traffic) clone() traffic {
-	c := *t
-	c.reasons = maps.Clone(t.reasons)
-	if t.recent != nil {
-		recent := *t.recent
-		c.recent = &recent
-	}
-	return c
 }
 
 // goOn has the shard count on, and stay stopped.

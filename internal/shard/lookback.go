@@ -161,8 +161,8 @@ type watch struct {
 	// most bounds the rows, which have their MODIFIED by id.
 	most int
 	rows map[uint64]string
-	// low is the oldest MODIFIED that there was no room for, next the same since begin; empty for
-	// none.
+	// low is the oldest MODIFIED that there was no room for, next the same since the pass of far
+	// began, which reads everything from low on; empty for none.
 	low, next string
 }
 
@@ -184,12 +184,6 @@ func older(a, b string) string {
 	}
 	return a
 }
-
-// begin notes that everything from low on is read from now on, end that it was: then there is room
-// for all but next.
-func (w *watch) begin() { w.next = "" }
-
-func (w *watch) end() { w.low = w.next }
 
 // sample returns one row of each moment, others where there is room, at most n: others at each call
 // where there are more.

@@ -82,13 +82,14 @@ type publish func(ctx context.Context, rows []source.Range) error
 func (c *changes) follow(ctx context.Context, column source.Column, publish publish) error {
 	now, looked := c.reader.databaseNow(), c.poll.inFlight
 	c.poll = changesPoll{
-		began: time.Now(), now: now, inFlight: c.server.seesInFlight(), over: column.Text(now.Add(-column.Resolution()), c.opts.Zone),
+		began: time.Now(), now: now, over: column.Text(now.Add(-column.Resolution()), c.opts.Zone),
+		inFlight: c.server.traits.Evidence && !c.server.agreement.skips(time.Now()),
 	}
 	through := column.Text(now, c.opts.Zone)
 	c.begin(column, through)
 	if c.poll.inFlight && !looked {
 		// The cursor has seen changes meanwhile, and none in flight.
-		c.far.readFrom(column.Text(now.Add(-c.opts.Reach), c.opts.Zone))
+		c.far.running, c.far.watch.low = false, older(c.far.watch.low, column.Text(now.Add(-c.opts.Reach), c.opts.Zone))
 	}
 	if err := c.readNew(ctx, through, publish); err != nil {
 		return err
@@ -134,7 +135,8 @@ func (c *changes) begin(column source.Column, through string) {
 
 // forget has nothing be known of changes.
 func (c *changes) forget() {
-	c.recent, c.whole, c.far = newRecent(c.opts.CursorRows, c.opts.LookBack, c.opts.Reach), make(map[uint64]string), newFar(c)
+	c.recent, c.whole = newRecent(c.opts.CursorRows, c.opts.LookBack, c.opts.Reach), make(map[uint64]string)
+	c.far = &far{changes: c, watch: &watch{most: c.opts.CursorRows / watchShare, rows: make(map[uint64]string)}, light: true}
 }
 
 // read reads the changes behind a cursor, which it moves to the last one of them.

@@ -143,9 +143,6 @@ func (o *nominator) begin() (end func()) {
 	}
 }
 
-// running reports whether an attempt runs.
-func (o *nominator) running() bool { return o.ended.Load() != nil }
-
 // nominate hands n to the owner and waits until what it published for it is committed.
 func (o *nominator) nominate(ctx context.Context, n *nomination) error {
 	defer o.call()()
@@ -165,15 +162,6 @@ func (o *nominator) nominate(ctx context.Context, n *nomination) error {
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
-}
-
-// offer hands n to the owner and does not wait for what it publishes.
-func (o *nominator) offer(ctx context.Context, n *nomination) error {
-	defer o.call()()
-	limit := time.NewTimer(offerFor)
-	defer limit.Stop()
-	_, err := o.handOver(ctx, n, limit.C)
-	return err
 }
 
 // handOver hands n to the owner of the attempt that runs, until a limit. ended is closed when that
@@ -215,7 +203,11 @@ func (s *Shard) Nominate(ctx context.Context, named reconcile.Nomination) (recon
 // Publish hands moves to the owner, and does not wait for the bus. The error says that the shard
 // does not run, or is busy: the moves are tried again later.
 func (s *Shard) Publish(ctx context.Context, moves []stream.Move) error {
-	return s.nominator.offer(ctx, &nomination{moves: moves})
+	defer s.nominator.call()()
+	limit := time.NewTimer(offerFor)
+	defer limit.Stop()
+	_, err := s.nominator.handOver(ctx, &nomination{moves: moves}, limit.C)
+	return err
 }
 
 // ReconcileDue implements reconcile.Owner. What is read again has to be read before (rule 21): what
@@ -236,7 +228,7 @@ func (s *Shard) Reconciled(ctx context.Context, demand uint64) error {
 // Reach implements reconcile.Owner: what is published and committed.
 func (s *Shard) Reach() (uint64, bool) {
 	status := s.Status()
-	running := (s.dry || s.nominator.running()) && (status.State == Running || status.State == Waiting)
+	running := (s.dry || s.nominator.ended.Load() != nil) && (status.State == Running || status.State == Waiting)
 	if running && status.NoTail {
 		return everyID, true
 	}

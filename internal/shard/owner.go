@@ -217,15 +217,3 @@ func (o *owner) nextPoll(began time.Time, more bool) time.Time {
 
 // epoch is what the times of reads of the highest id are counted from.
 var epoch = time.Now()
-
-// endEmpty ends a poll that has found nothing, in p, behind position, and has nothing else to do:
-// it takes note of the time, and no more.
-func (o *owner) endEmpty(ctx context.Context, p *page) error {
-	defer p.free()
-	if ready, err := o.publishedRows.check(ctx, p, o.tail.position); err != nil || !ready {
-		return err
-	}
-	o.gaps.show(o.tail.see(p))
-	o.tail.leave(time.Time{})
-	return nil
-}

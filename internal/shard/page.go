@@ -66,7 +66,14 @@ func (o *owner) readTail(ctx context.Context, held *hold) (p *page, err error) {
 		p = nil
 	}
 	if p != nil && !o.gaps.isOpen() && !o.reader.oversize.big {
-		return nil, o.endEmpty(ctx, p)
+		// It takes note of the time, and no more.
+		defer p.free()
+		if ready, err := o.publishedRows.check(ctx, p, o.tail.position); err != nil || !ready {
+			return nil, err
+		}
+		o.gaps.show(o.tail.see(p))
+		o.tail.leave(time.Time{})
+		return nil, nil
 	}
 	if *held, err = o.reader.reserve(ctx); err != nil {
 		p.free()
@@ -221,7 +228,10 @@ func (o *owner) leaveRest(b *batch, p *page, rows []source.Row, late *page, cut 
 
 // handOver gives b to the publisher, with what is held for it. No other batch is on its way.
 func (o *owner) handOver(b *batch, held *hold) {
-	o.builder.finish(b)
+	b.oldestCreated = nil
+	if n := len(b.messages); n > 0 {
+		o.builder.eventBytes = len(b.buf) / n
+	}
 	o.status.hand(time.Now(), b.oldest)
 	o.publishedRows.hand(b)
 	o.reader.schemas.hand(b)

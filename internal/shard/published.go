@@ -74,12 +74,6 @@ func (p *publishedRows) confirm(ctx context.Context) error {
 	return nil
 }
 
-// origin says what the rows of a page come from. Its Server is that of the page. The encoder is
-// bound to the columns of the page.
-func (p *publishedRows) origin(page *page) published.Origin {
-	return published.Origin{Shape: uint64(p.opts.Encoder.Form()), Server: page.Server, Started: source.StartedOf(p.opts.Source)}
-}
-
 // setOrigin says what the rows of the list were read from.
 func (p *publishedRows) setOrigin(now published.Origin) {
 	now.Server = published.ServerAndDatabase(now.Server, p.opts.Encoder.Source())
@@ -144,7 +138,8 @@ func (p *publishedRows) watch(ctx context.Context, page *page) (ready bool, err 
 		return true, nil
 	}
 	p.due, p.reader.failed = p.due || p.reader.failed, false
-	now := p.origin(page)
+	// The encoder is bound to the columns of the page.
+	now := published.Origin{Shape: uint64(p.opts.Encoder.Form()), Server: page.Server, Started: source.StartedOf(p.opts.Source)}
 	if !p.log.Origin().Fits(now) || len(p.log.Rows()) == 0 {
 		// Nothing can be compared.
 		p.setOrigin(now)
@@ -207,7 +202,11 @@ func (p *publishedRows) compare(ctx context.Context, now published.Origin) error
 		return err
 	}
 	if c.Lost() {
-		p.lose(c)
+		// Transactions that are open there may have their ids.
+		if added := p.log.Lose(c, time.Now().Add(lostFor)); added > 0 && c.Survivor() > 0 {
+			p.opts.Logger.Warn("the server that answers now lacks the rows that were published last: watching for reused ids",
+				"rows", added, "last_row_there", c.Survivor())
+		}
 	}
 	if !p.due {
 		p.setOrigin(now)
@@ -223,21 +222,12 @@ func (p *publishedRows) conclude(ctx context.Context, c *published.Check) error 
 	}
 	switch c.Outcome() {
 	case published.Reused:
-		return p.reused(c)
+		return newReused(p.remedy(c.Survivor()), "of the rows of %s that were published last %d were others, from id %d on: did the database fail over to a server that was "+
+			"behind, lose its newest rows in a crash, or was it restored?", p.opts.Name, len(c.Others)+len(c.Doubted), c.First())
 	case published.Doubtful:
 		p.doubt(c)
 	}
 	return nil
-}
-
-// lose has rows be compared for a while that another server does not have: transactions that are
-// open there may have their ids.
-func (p *publishedRows) lose(c *published.Check) {
-	added := p.log.Lose(c, time.Now().Add(lostFor))
-	if added > 0 && c.Survivor() > 0 {
-		p.opts.Logger.Warn("the server that answers now lacks the rows that were published last: watching for reused ids",
-			"rows", added, "last_row_there", c.Survivor())
-	}
 }
 
 // compareLost compares the rows that servers have lost, every LostEvery until their time is over.
@@ -293,12 +283,6 @@ func (p *publishedRows) doubt(c *published.Check) {
 	}
 	p.opts.Logger.Info("rows that were published last were changed since, or their ids belong to other rows: a CREATED with a fraction of a second would tell",
 		"rows", len(ids), "first", c.First())
-}
-
-// reused is the error of a shard whose rows published last are others now.
-func (p *publishedRows) reused(c *published.Check) error {
-	return newReused(p.remedy(c.Survivor()), "of the rows of %s that were published last %d were others, from id %d on: did the database fail over to a server that was "+
-		"behind, lose its newest rows in a crash, or was it restored?", p.opts.Name, len(c.Others)+len(c.Doubted), c.First())
 }
 
 // remedyNow is the remedy by the rows as they are now.

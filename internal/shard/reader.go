@@ -107,12 +107,6 @@ func (r *reader) bind(columns *source.Columns) error {
 	return nil
 }
 
-// open begins an attempt to run the shard: what the store has of the schema of its events counts.
-func (r *reader) open(ctx context.Context) error {
-	r.columns = nil
-	return r.schemas.open(ctx)
-}
-
 // ready binds the encoder where no page was read yet: keys are read with it, and an entity may be
 // nominated before the first poll.
 func (r *reader) ready(ctx context.Context) error {
@@ -238,9 +232,6 @@ func (r *reader) reserveBig(ctx context.Context, held *hold) error {
 	}
 	return err
 }
-
-// release gives back the memory that is held for a page.
-func (r *reader) release() { r.opts.Limits.release(&r.oversize) }
 
 // page is rows of the table, when they were read, and how old they are. It comes from
 // reader.newPage and goes back with free.

@@ -3,6 +3,7 @@ package shard_test
 import (
 	"context"
 	"fmt"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -108,13 +109,15 @@ func TestAPageWaitsForABusNoLongerThanItIsTrue(t *testing.T) {
 	})
 }
 
+// TestManyShardsWithLittleMemory has rows larger than what a read reserves, too.
 func TestManyShardsWithLittleMemory(t *testing.T) {
-	const shards, rows, most, reads = 8, 500, 256 << 10, 2
+	const shards, rows, most, reads = 8, 500, 64 << 10, 2
+	limit := int64(most + shards*10_000)
 	limits := shard.NewLimits(most, 1, reads)
 	stream := limits.Stream()
 	var reading, tooMany atomic.Int64
 	around := func(_ context.Context, _ source.Query, read func() error) error {
-		if reading.Add(1) > reads || limits.InFlight() > most {
+		if reading.Add(1) > reads || limits.InFlight() > limit {
 			tooMany.Add(1)
 		}
 		defer reading.Add(-1)
@@ -127,7 +130,11 @@ func TestManyShardsWithLittleMemory(t *testing.T) {
 		b := newViewBench(t, false)
 		b.shared, b.opts.Limits = true, stream
 		for i := range rows {
-			b.table.Insert(fmt.Sprint("e", i+1), "1", "0")
+			value := "1"
+			if i%50 == 0 {
+				value = strings.Repeat("x", 9000)
+			}
+			b.table.Insert(fmt.Sprint("e", i+1), value, "0")
 		}
 		b.watch(t).around = around
 		s, _ := b.run(t)
@@ -145,6 +152,7 @@ func TestManyShardsWithLittleMemory(t *testing.T) {
 			t.Errorf("%d events of %d rows", got, rows)
 		}
 	}
+	eventually(t, "nothing is reserved", func() bool { return limits.InFlight() == 0 })
 	if n := tooMany.Load(); n > 0 {
 		t.Errorf("%d reads beyond the limits", n)
 	}

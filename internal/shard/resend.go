@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"example.org/bridge/checkpoint/store"
 	"example.org/bridge/event"
 	"example.org/bridge/internal/option"
 	"example.org/bridge/sink"
@@ -144,7 +145,11 @@ func (s *Shard) Resend(ctx context.Context, deadLetters []DeadLetter, dry bool) 
 		}
 		if last := event.FormatID(entries[0].Event); last != r.Event {
 			// Another table of the stream has it.
-			r.set(ResendOutcome{State: ResendPublished, Event: last, Type: typeOf(s.opts.Encoder, entries[0].State)})
+			op := event.Deleted
+			if entries[0].State == store.Live {
+				op = event.Modified
+			}
+			r.set(ResendOutcome{State: ResendPublished, Event: last, Type: s.opts.Encoder.Type(op)})
 		}
 	}
 	return n.outcomes(), nil

@@ -216,6 +216,11 @@ func (s *sender) findRepeats(ctx context.Context, b *batch) error {
 			sent = p.dead
 		}
 		stored, found, err := s.stored(ctx, p, sent)
+		// It says what m says, and nothing newer is known of its entity.
+		isLast := func() bool {
+			id, err := event.ParseID(m.ID)
+			return err == nil && id == stored.Event && (b.claims == nil || s.opts.View.IsLast(m.Shard, m.Key, &stored))
+		}
 		switch {
 		case err != nil:
 			return err
@@ -224,7 +229,7 @@ func (s *sender) findRepeats(ctx context.Context, b *batch) error {
 		case p.dead != nil:
 			m.Again = true
 			s.indices = append(s.indices, i)
-		case !found || !s.isLast(b, i, &stored):
+		case !found || !isLast():
 			// The bus has dropped a message that it does not hold as the entity's last one. Those
 			// behind it are sent again, too, so that their order stays.
 			for ; i < len(b.messages); i++ {
@@ -257,14 +262,6 @@ func (s *sender) stored(ctx context.Context, p *location, sent *sink.Message) (m
 		return m, false, nil
 	}
 	return m, found, err
-}
-
-// isLast reports whether a stored message says what message i of b says, and nothing newer is
-// known of its entity.
-func (s *sender) isLast(b *batch, i int, stored *stream.Message) bool {
-	m := &b.messages[i]
-	id, err := event.ParseID(m.ID)
-	return err == nil && id == stored.Event && (b.claims == nil || s.opts.View.IsLast(m.Shard, m.Key, stored))
 }
 
 // excerpts are the sizes of dead letters to try, in bytes: the bus may refuse a large one like the

@@ -94,10 +94,7 @@ func (t *traffic) publish(rows int, position uint64, now time.Time) {
 			t.recent.samples[i] = sample{at: now.UnixMilli(), position: position}
 		}
 	}
-	t.recent.add(rows, position, now)
-}
-
-func (r *recentTraffic) add(rows int, position uint64, now time.Time) {
+	r := t.recent
 	if last := &r.samples[len(r.samples)-1]; now.UnixMilli()-last.at >= sampleEvery.Milliseconds() {
 		copy(r.samples[:], r.samples[1:])
 		*last = sample{at: now.UnixMilli(), rows: r.rows, position: position}
@@ -157,7 +154,11 @@ func (t *traffic) putAside(reason string) {
 	if t.reasons == nil {
 		t.reasons = make(map[string]uint64)
 	}
-	reason = withoutNumbers(reason)
+	shape := []rune(digits.ReplaceAllString(reason, "N"))
+	if len(shape) > mostReason {
+		shape = append(shape[:mostReason], '…')
+	}
+	reason = string(shape)
 	if _, known := t.reasons[reason]; !known && len(t.reasons) >= mostReasons {
 		reason = otherReason
 	}
@@ -166,15 +167,6 @@ func (t *traffic) putAside(reason string) {
 
 // digits are what reasons that differ in sizes alone do not have in common.
 var digits = regexp.MustCompile("[0-9]+")
-
-// withoutNumbers returns a reason, shortened, with N for each number.
-func withoutNumbers(reason string) string {
-	shape := []rune(digits.ReplaceAllString(reason, "N"))
-	if len(shape) > mostReason {
-		shape = append(shape[:mostReason], '…')
-	}
-	return string(shape)
-}
 
 // at returns what was counted until now, and how many ids the saved position advances a second.
 func (t *traffic) at(position uint64, now time.Time) (shown Traffic, ids float64) {

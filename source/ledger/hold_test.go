@@ -59,28 +59,4 @@ func TestLedgerHolds(t *testing.T) {
 			t.Errorf("reaches %d by an evidence from before the page", got)
 		}
 	})
-	t.Run("historic holes together", func(t *testing.T) {
-		l := mustLedger(t, hold, 0)
-		l.See(100_000, base)
-		waits := 0
-		now := time.Duration(0)
-		for l.Position() < 100_000 {
-			var ids []uint64
-			for id := l.Position() + 2; len(ids) < 1000 && id <= 100_000; id += 2 {
-				ids = append(ids, id)
-			}
-			l.Notice(ids, after(now))
-			pollWith(l, after(now))
-			reach := l.Reach(ids[len(ids)-1], after(now))
-			if reach <= l.Position() {
-				waits++
-				now += time.Second
-				continue
-			}
-			l.Advance(reach, ids, after(now))
-		}
-		if waits > 61 {
-			t.Errorf("waits for %d s", waits)
-		}
-	})
 }

@@ -169,23 +169,6 @@ func TestLedger(t *testing.T) {
 	})
 }
 
-func TestLedgerOfBlocks(t *testing.T) {
-	l := mustLedger(t, ledger.Options{Order: source.OrderSegmented, HotFor: time.Minute, GapTTL: 24 * time.Hour}, 0)
-	l.Advance(10_000, []uint64{5001, 10_000}, base)
-	if probe := pollWith(l, after(20*time.Hour)); !slices.Equal(probe.Rows, ranges(1, 5000, 5002, 9999)) {
-		t.Errorf("after 20 h reads %+v", probe)
-	}
-	l.Fill(1, after(21*time.Hour))
-	if probe := pollWith(l, after(24*time.Hour-time.Second)); !slices.Equal(probe.Rows, ranges(2, 5000, 5002, 9999)) {
-		t.Errorf("after 24 h reads %+v", probe)
-	}
-	pollWith(l, after(25*time.Hour))
-	sweep(l, after(25*time.Hour))
-	if s := l.Stats(after(25 * time.Hour)); s.Unpolled != 9997 {
-		t.Errorf("%+v", s)
-	}
-}
-
 func TestLedgerOptions(t *testing.T) {
 	for name, opts := range map[string]ledger.Options{
 		"hold with blocks": {Policy: ledger.GapHold, Order: source.OrderSegmented},
