@@ -191,7 +191,10 @@ func streamKey(domain, stream string) string {
 // process that was superseded replaces nothing. Two sets take turns, so that the last copy stays
 // whole until the next one is.
 func entryKey(begin string, slot Slot, epoch uint64, set, part int) string {
-	return fmt.Sprintf("%s%s%d.%d.%d", begin, slot.key(), epoch, set, part)
+	if slot != (Slot{}) {
+		begin += fmt.Sprintf("g%d-%d-%d.", slot.Generation, slot.Index, slot.Number)
+	}
+	return fmt.Sprintf("%s%d.%d.%d", begin, epoch, set, part)
 }
 
 // Errors of a Bucket and of what it holds. Test with errors.Is.

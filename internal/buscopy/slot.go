@@ -1,7 +1,6 @@
 package buscopy
 
 import (
-	"fmt"
 	"maps"
 	"slices"
 
@@ -14,14 +13,6 @@ import (
 type Slot struct {
 	Generation uint64 `json:"generation"`
 	share.Share
-}
-
-// key is what the keys of the slot have before the epoch.
-func (s Slot) key() string {
-	if s == (Slot{}) {
-		return ""
-	}
-	return fmt.Sprintf("g%d-%d-%d.", s.Generation, s.Index, s.Number)
 }
 
 // Placed says where a shard of a stream is, as the store names it.

@@ -84,25 +84,6 @@ func TestAPanicHasCommittedNothing(t *testing.T) {
 	}
 }
 
-// TestAPanicForgetsNothingThatWasDropped: what was not nominated is still known behind a panic.
-func TestAPanicForgetsNothingThatWasDropped(t *testing.T) {
-	f := newLateFeed(t, memory.New(), 0)
-	f.runs("a")
-	f.overflowed()
-	f.fault = crash
-	if err := panics.Guard(func() error { return f.ForgetDecided(t.Context()) }); !panics.Is(err) {
-		t.Fatal(err)
-	}
-	f.fault = nil
-	if err := f.ForgetDecided(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	p, _, err := f.kept.Progress(t.Context(), store.Key{Stream: "s", Shard: "a"})
-	if err != nil || !p.ReconcileDue {
-		t.Errorf("no reconcile is due: %+v, %v", p, err)
-	}
-}
-
 // TestAFullDiskMakesNothingGrow: a batch waits for the disk and is tried again and again, and so is
 // what was read of another shard beside it (rule 25).
 func TestAFullDiskMakesNothingGrow(t *testing.T) {

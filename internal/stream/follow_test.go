@@ -88,13 +88,6 @@ func TestFollow(t *testing.T) {
 			t.Errorf("its epoch is %d, a reconcile is due: %v", n, f.feeds["s"].due)
 		}
 	})
-	bubble(t, "a start that is cancelled", func(t *testing.T) {
-		f := follows(t, newBus("d"), nil, nil)
-		f.cancel()
-		if err := <-f.started; err == nil || f.c.Epoch() != nil {
-			t.Errorf("it ends with %v, epoch %v", err, f.c.Epoch())
-		}
-	})
 }
 
 // TestFollowPassesLateMessages: an offset passes a late message at once, and its entity is

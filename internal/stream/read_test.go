@@ -1,7 +1,6 @@
 package stream
 
 import (
-	"errors"
 	"slices"
 	"testing"
 
@@ -41,13 +40,6 @@ func TestRead(t *testing.T) {
 		c := k.begin("a")
 		if d := k.decide(c, 7, stateB); !d.News || !d.Known.Disputed || d.Previous() != eventB {
 			t.Fatalf("%+v", d)
-		}
-	})
-	t.Run("a commit that fails changes nothing", func(t *testing.T) {
-		k, full := newDesk(t), errors.New("the disk is full")
-		err := k.apply([]Message{message("a", 1, 1, stateA, eventA)}, func([]store.Change) error { return full })
-		if !errors.Is(err, full) || len(k.records) > 0 {
-			t.Fatal(err)
 		}
 	})
 	t.Run("a commit that panics changes nothing, and the message is stored when it is read again", func(t *testing.T) {

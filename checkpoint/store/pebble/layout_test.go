@@ -128,18 +128,10 @@ func TestPebbleIsAStore(t *testing.T) {
 	storetest.Run(t, func(t *testing.T) storetest.Fixture { return fixture(t, nil) })
 }
 
+// TestRandomBatchesDoAsInMemory has some ten entities share each hash.
 func TestRandomBatchesDoAsInMemory(t *testing.T) {
-	batches := testall.Cases(30, 120)
-	for name, hash := range map[string]func([]byte) uint64{
-		"entities with a hash each": nil,
-		// Some ten entities share each.
-		"entities with one hash": func(entity []byte) uint64 { return hashOf(entity) % 50 },
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			storetest.RunBatches(t, fixture(t, hash), batches)
-		})
-	}
+	t.Parallel()
+	storetest.RunBatches(t, fixture(t, func(entity []byte) uint64 { return hashOf(entity) % 50 }), testall.Cases(30, 120))
 }
 
 func TestAFilterLacksNoHashThatWasAdded(t *testing.T) {

@@ -143,19 +143,6 @@ func TestAnAssignmentThatIsNotHeard(t *testing.T) {
 	})
 }
 
-// TestSettingsThatChange are told to the group at once, not at its next rebalance.
-func TestSettingsThatChange(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		g := New(&coordinator{timeout: 10 * time.Second, rests: true}, "g", 10*time.Second)
-		for _, value := range []string{"1", "2"} {
-			working, _, err := g.Step(t.Context(), standby.Claim{Member: "m", Settings: standby.Settings{"ONE": value}})
-			if err != nil || working.Settings["ONE"] != value {
-				t.Errorf("with %s: %v, %v", value, working.Settings, err)
-			}
-		}
-	})
-}
-
 func TestChoose(t *testing.T) {
 	now := time.Now()
 	ready, cold := standby.Claim{Member: "ready", Ready: true}, standby.Claim{Member: "cold"}
