@@ -154,23 +154,18 @@ func join(list []entry) (*Copy, error) {
 		data = append(data, list[i].Data...)
 	}
 	first := &list[0]
-	c, err := decode(data)
+	var c content
+	r, err := gzip.NewReader(bytes.NewReader(data))
+	if err == nil {
+		data, err = io.ReadAll(io.LimitReader(r, mostBytes))
+	}
+	if err == nil {
+		err = json.Unmarshal(data, &c)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("%w: number %d of epoch %d: %w", ErrDamaged, first.Number, first.Epoch, err)
 	}
 	return &Copy{Epoch: first.Epoch, Number: first.Number, Written: first.Written, Registrations: c.Registrations, Shards: c.Shards}, nil
-}
-
-func decode(data []byte) (c content, err error) {
-	r, err := gzip.NewReader(bytes.NewReader(data))
-	if err != nil {
-		return content{}, err
-	}
-	text, err := io.ReadAll(io.LimitReader(r, mostBytes))
-	if err != nil {
-		return content{}, err
-	}
-	return c, json.Unmarshal(text, &c)
 }
 
 // streamKey returns what the keys of a stream begin with. Of the domain all but letters, digits and

@@ -115,13 +115,13 @@ func TestMoversIsBounded(t *testing.T) {
 // is read again.
 func TestANominationBetweenTheLookAndTheMove(t *testing.T) {
 	var m *Movers
-	kept := &lookedStore{Store: memory.New(), look: func() { m.Nominate("a", []byte("x")) }}
+	kept := &lookedStore{Store: memory.New(), look: func() error { m.Nominate("a", []byte("x")); return nil }}
 	v := NewView("s", kept, func(tp uint32) uint32 { return tp })
 	reads := 0
 	now := noon
 	m = NewMovers(v, MoversOptions{Now: func() time.Time { return now }, Read: func(context.Context, string, [][]byte) (FoundRows, error) {
 		reads++
-		kept.look = func() {}
+		kept.look = func() error { return nil }
 		return FoundRows{Rows: [][]Found{{{Shard: "a", Row: 7, Digest: stateA}}}, Snapshot: true}, nil
 	}})
 	changes := []store.Change{{Entity: []byte("x"), Entry: in("a", 7, store.Live, stateA)}}
@@ -141,11 +141,13 @@ func TestANominationBetweenTheLookAndTheMove(t *testing.T) {
 // lookedStore is a store that calls look before entries are looked up.
 type lookedStore struct {
 	store.Store
-	look func()
+	look func() error
 }
 
 func (s *lookedStore) Lookup(ctx context.Context, stream string, asks []store.Ask, dst []store.Entry) ([]store.Entry, error) {
-	s.look()
+	if err := s.look(); err != nil {
+		return nil, err
+	}
 	return s.Store.Lookup(ctx, stream, asks, dst)
 }
 
@@ -153,21 +155,11 @@ func (s *lookedStore) Lookup(ctx context.Context, stream string, asks []store.As
 func TestADecisionAmongEndlessChanges(t *testing.T) {
 	kept := &lookedStore{Store: memory.New()}
 	v := NewView("s", kept, func(tp uint32) uint32 { return tp })
-	kept.look = func() { v.count(v.hash([]byte("x"))).Add(1) }
+	kept.look = func() error { v.count(v.hash([]byte("x"))).Add(1); return nil }
 	decided, err := v.Decide(t.Context(), v.Begin("a"), []Row{{ID: 7, Entity: []byte("x"), Digest: stateA}}, nil, nil)
 	if err != nil || !decided[0].News {
 		t.Errorf("%+v, %v", decided, err)
 	}
-}
-
-// brokenStore is a store that cannot be read.
-type brokenStore struct {
-	store.Store
-	err error
-}
-
-func (s brokenStore) Lookup(context.Context, string, []store.Ask, []store.Entry) ([]store.Entry, error) {
-	return nil, s.err
 }
 
 // TestMoversDoesNotSpin lets all that can fail fail for an hour.
@@ -178,7 +170,7 @@ func TestMoversDoesNotSpin(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				kept := store.Store(memory.New())
 				if fails == "lookup" {
-					kept = brokenStore{kept, down}
+					kept = &lookedStore{kept, func() error { return down }}
 				}
 				v := NewView("s", kept, func(tp uint32) uint32 { return tp })
 				reads := 0

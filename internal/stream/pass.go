@@ -25,15 +25,33 @@ type floors struct {
 	sent uint64
 }
 
-// passer moves the offsets of a stream over what other shares publish on its TPs, which is not read
-// (decision 24).
+// runPass moves the offsets of a stream over what other shares publish on its TPs, which is not
+// read (decision 24), until ctx ends. The error is that of the store.
 //
 // They move to the floors that were noted the time before. What this process has published below
 // was handed to the sink before: once the store has the outcomes of all of that, it lacks nothing
 // that lies there. Where another process of the share may have published, all is read (rule 8).
-type passer struct {
-	*stream
-	noted floors
+func (s *stream) runPass(ctx context.Context) error {
+	opts, noted := &s.c.opts, floors{}
+	for looked := time.Now(); backoff.Pause(ctx, opts.Tick) == nil; {
+		again := time.Since(looked) >= opts.AnchorsEvery/2
+		due := func(t *topicPartition) bool { return t.compared.Load() == nil || again && (s.held.Load() || s.left(t)) }
+		if !passes(s) || !s.isReady() || s.failure() != nil || !slices.ContainsFunc(s.partitions(), due) {
+			continue
+		}
+		now, err := s.noteFloors(ctx)
+		if err == nil {
+			err = s.passTo(ctx, noted)
+		}
+		if noted = now; err != nil {
+			s.held.Store(true)
+		}
+		if err := s.c.inBackground(ctx, s, err); err != nil {
+			return err
+		}
+		looked = time.Now()
+	}
+	return nil
 }
 
 // passes reports whether a stream has nothing to learn from what other shares publish, and from
@@ -42,71 +60,45 @@ func passes(s *stream) bool {
 	return s.Release && s.Mine != nil && s.c.opts.Alone != nil && !s.isRead.Load()
 }
 
-// run passes until ctx ends. The error is that of the store.
-func (p *passer) run(ctx context.Context) error {
-	opts := &p.c.opts
-	for looked := time.Now(); backoff.Pause(ctx, opts.Tick) == nil; {
-		again := time.Since(looked) >= opts.AnchorsEvery/2
-		due := func(t *topicPartition) bool { return t.compared.Load() == nil || again && (p.held.Load() || p.left(t)) }
-		if !passes(p.stream) || !p.isReady() || p.failure() != nil || !slices.ContainsFunc(p.partitions(), due) {
-			continue
-		}
-		before := p.noted
-		err := p.note(ctx)
-		if err == nil {
-			err = p.pass(ctx, before)
-		}
-		if err != nil {
-			p.held.Store(true)
-		}
-		if err := p.c.inBackground(ctx, p.stream, err); err != nil {
-			return err
-		}
-		looked = time.Now()
-	}
-	return nil
-}
-
-// note looks the TPs up and notes their floors. Where a TP has lost messages, and has others at
-// their offsets, it is in another session, or its anchors differ (rule 20).
-func (p *passer) note(ctx context.Context) error {
-	p.noted = floors{}
+// noteFloors looks the TPs up and returns their floors. Where a TP has lost messages, and has
+// others at their offsets, it is in another session, or its anchors differ (rule 20).
+func (s *stream) noteFloors(ctx context.Context) (noted floors, err error) {
 	sessions := make(map[*topicPartition]uint64)
-	for _, t := range p.partitions() {
+	for _, t := range s.partitions() {
 		sessions[t] = t.sessions.Load()
 	}
-	if _, err := p.c.registrar.lookup(ctx, p.stream, true); err != nil {
-		return err
+	if _, err := s.c.registrar.lookup(ctx, s, true); err != nil {
+		return floors{}, err
 	}
 	for t, session := range sessions {
-		if one, found := floorOf(p.stream, t); found {
+		if one, found := floorOf(s, t); found {
 			one.session = session
-			p.noted.all = append(p.noted.all, one)
+			noted.all = append(noted.all, one)
 		}
 	}
 	// Last: what has a higher seq is handed over behind all floors.
-	p.c.committer.mu.Lock()
-	defer p.c.committer.mu.Unlock()
-	p.noted.sent = p.c.committer.sent
-	return nil
+	s.c.committer.mu.Lock()
+	defer s.c.committer.mu.Unlock()
+	noted.sent = s.c.committer.sent
+	return noted, nil
 }
 
-// pass moves the offsets to floors that were noted before the last look at the TPs. Where it
+// passTo moves the offsets to floors that were noted before the last look at the TPs. Where it
 // cannot, it holds them: one batch that stays in flight, or a bus that does not tell who has begun,
 // must not end rule 8.
-func (p *passer) pass(ctx context.Context, noted floors) error {
+func (s *stream) passTo(ctx context.Context, noted floors) error {
 	if len(noted.all) == 0 {
 		return nil
 	}
 	// Behind the floors: who has published below has entered by now. An error shows at the next
 	// copy of the progress.
-	asking, cancel := context.WithTimeout(ctx, p.c.opts.AnchorsEvery)
-	alone, err := p.c.opts.Alone(asking)
+	asking, cancel := context.WithTimeout(ctx, s.c.opts.AnchorsEvery)
+	alone, err := s.c.opts.Alone(asking)
 	cancel()
-	held := err != nil || isOpen(p.stream, noted.sent)
-	p.held.Store(held)
+	held := err != nil || isOpen(s, noted.sent)
+	s.held.Store(held)
 	if err == nil && !alone {
-		p.isRead.Store(true)
+		s.isRead.Store(true)
 	}
 	if held || !alone {
 		return nil
@@ -115,18 +107,18 @@ func (p *passer) pass(ctx context.Context, noted floors) error {
 	for _, f := range noted.all {
 		if f.t.sessions.Load() != f.session {
 			// It may happen again and again: what is left is read meanwhile.
-			p.held.Store(true)
+			s.held.Store(true)
 			continue
 		}
-		now, found := floorOf(p.stream, f.t)
-		if found && now.number == f.number && now.next < f.to && hasRead(p.stream, &now) {
+		now, found := floorOf(s, f.t)
+		if found && now.number == f.number && now.next < f.to && hasRead(s, &now) {
 			passed = append(passed, Span{TP: f.number, Range: Range{From: now.next, To: f.to}})
 		}
 	}
 	if len(passed) == 0 {
 		return nil
 	}
-	return p.c.committer.apply(ctx, &store.Batch{}, Cover{read: passed})
+	return s.c.committer.apply(ctx, &store.Batch{}, Cover{read: passed})
 }
 
 // isPassed reports whether what is left of a TP is passed over and not read. It is read while the

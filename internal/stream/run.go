@@ -64,7 +64,7 @@ func (c *CatchUp) Run(ctx context.Context) error {
 	for _, s := range c.order {
 		g.Go(func() error { return s.watch(running) })
 		if passes(s) {
-			g.Go(func() error { return (&passer{stream: s}).run(running) })
+			g.Go(func() error { return s.runPass(running) })
 		}
 	}
 	g.Go(func() error {

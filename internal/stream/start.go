@@ -115,11 +115,7 @@ func (s *stream) catchUp(ctx context.Context) error {
 	if err := s.checkHash(); err != nil {
 		return err
 	}
-	// Before offsets pass what has expired unread.
-	if err := s.disputeAll(ctx); err != nil {
-		return err
-	}
-	if err := s.passAll(ctx); err != nil {
+	if err := s.endReading(ctx); err != nil {
 		return err
 	}
 	return s.c.committer.disk.untilRead(ctx, s, wholeStream, func() error { return s.becomeReady(ctx) })
@@ -166,61 +162,39 @@ func (c *CatchUp) fence(ctx context.Context) error {
 	return err
 }
 
-// disputeAll has all entries of a stream be disputed where messages have expired unread that may
-// have been the last ones of any of them (rule 22): all TPs are registered again, where they were
-// read to. A reconcile follows.
-func (s *stream) disputeAll(ctx context.Context) error {
+// endReading ends the reading of Start. Where messages have expired unread that may have been the
+// last ones of any entity, all TPs are registered again, where they were read to: that disputes all
+// entries, and a reconcile follows (rule 22). Else offsets pass messages with another hash, behind
+// which one with ours was found.
+func (s *stream) endReading(ctx context.Context) error {
 	s.mu.Lock()
-	unknown := s.unknown
-	s.unknown = false
+	unknown, waits := s.unknown, s.waits
+	s.unknown, s.waits = false, false
 	s.mu.Unlock()
-	if !unknown {
+	if !unknown && !waits {
 		return nil
 	}
 	var again []store.Registration
-	err := s.eachRead(ctx, func(t *covered, cursor uint64) {
-		was, now := t.Registration, t.Registration
-		was.Retired = true
-		now.Number, now.Next = s.c.committer.next(), max(now.Next, cursor)
-		again = append(again, was, now)
-	})
-	if err != nil {
-		return err
-	}
-	return s.reconcile(ctx, &store.Batch{Registrations: again}, Cover{})
-}
-
-// eachRead calls do for each TP of a stream that is registered, with its coverage and how far Start
-// has read it. Nobody reads the TP meanwhile.
-func (s *stream) eachRead(ctx context.Context, do func(t *covered, cursor uint64)) error {
+	var passed []Span
 	for _, t := range s.partitions() {
+		// Nobody reads the TP meanwhile.
 		release, err := backoff.Acquire(ctx, t.reading)
 		if err != nil {
 			return err
 		}
 		if covered := s.c.committer.snapshot(s.Name, t.name); covered != nil {
-			do(covered, t.cursors[covered.Number])
+			cursor := t.cursors[covered.Number]
+			passed = append(passed, holesBelow(covered, cursor)...)
+			if was, now := covered.Registration, covered.Registration; unknown {
+				was.Retired = true
+				now.Number, now.Next = s.c.committer.next(), max(now.Next, cursor)
+				again = append(again, was, now)
+			}
 		}
 		release()
 	}
-	return nil
-}
-
-// passAll lets the offsets pass messages with another hash, behind which one with ours was found.
-func (s *stream) passAll(ctx context.Context) error {
-	s.mu.Lock()
-	waits := s.waits
-	s.waits = false
-	s.mu.Unlock()
-	if !waits {
-		return nil
-	}
-	var passed []Span
-	err := s.eachRead(ctx, func(t *covered, cursor uint64) {
-		passed = append(passed, holesBelow(t, cursor)...)
-	})
-	if err != nil {
-		return err
+	if unknown {
+		return s.reconcile(ctx, &store.Batch{Registrations: again}, Cover{})
 	}
 	return s.c.committer.apply(ctx, &store.Batch{}, Cover{read: passed})
 }

@@ -48,7 +48,7 @@ type stream struct {
 	// isRead says that no offset passes over what was not read: Start could not read the stream
 	// (rule 24), or another process of the share has begun.
 	isRead atomic.Bool
-	// held says that offsets do not pass now (passer.pass): what is left is read meanwhile.
+	// held says that offsets do not pass now (passTo): what is left is read meanwhile.
 	held atomic.Bool
 
 	mu  sync.Mutex
