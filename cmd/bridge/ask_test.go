@@ -13,7 +13,6 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"example.org/bridge/internal/config"
 	"example.org/bridge/internal/httpapi"
 	"example.org/bridge/internal/httpapi/httpapitest"
 	"example.org/bridge/internal/null"
@@ -85,19 +84,6 @@ func TestHealthCommand(t *testing.T) {
 	mustCall(t, settingsOf{"BRIDGE_HTTP_ADDR": waiting}, exitFailed, "no answer within 50ms", "health")
 	for _, addr := range []string{"8080", "host:http", ":0", "a:b:c"} {
 		mustCall(t, settingsOf{"BRIDGE_HTTP_ADDR": addr}, exitUsage, "BRIDGE_HTTP_ADDR: ", "health")
-	}
-}
-
-func TestHealthAddress(t *testing.T) {
-	for text, want := range map[string]string{
-		"":               "127.0.0.1:8080",
-		"0.0.0.0:81":     "127.0.0.1:81",
-		"[::]:81":        "[::1]:81",
-		"[2001:db8::]:1": "[2001:db8::]:1",
-	} {
-		if got, err := config.LoadHTTP([]string{"BRIDGE_HTTP_ADDR=" + text}); err != nil || got.Addr != want {
-			t.Errorf("%q: %q, %v, want %q", text, got.Addr, err, want)
-		}
 	}
 }
 

@@ -119,7 +119,7 @@ judged or the comparison failed, 2 when the configuration is wrong.
 			return err
 		}
 		bar := p.newBar(!*asJSON)
-		report, err := app.Verify(c.Context(), cfg, p.waitLog(cfg), examples, func(s verify.Step) { bar.ShowBar(s.What, s.Done, s.Total) })
+		report, err := app.Verify(c.Context(), cfg, nil, p.waitLog(cfg), examples, func(s verify.Step) { bar.ShowBar(s.What, s.Done, s.Total) })
 		bar.Stop()
 		switch {
 		case err != nil && c.Context().Err() != nil:

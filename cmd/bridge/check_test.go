@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"io/fs"
 	"log/slog"
 	"maps"
 	"os"
@@ -64,12 +63,6 @@ func TestCheckStatus(t *testing.T) {
 			}
 		})
 	}
-	t.Run("a wrong configuration", func(t *testing.T) {
-		got := examined(with("BRIDGE_TYPO", "1", "BRIDGE_POLL_INTERVAL", "x"), groupsWith())
-		if got.status != 2 || got.out != "" || strings.Count(got.err, "\n  BRIDGE_") != 2 {
-			t.Errorf("%+v", got)
-		}
-	})
 }
 
 func TestCheckPrintsNoSecret(t *testing.T) {
@@ -82,11 +75,6 @@ func TestCheckPrintsNoSecret(t *testing.T) {
 	}
 }
 
-// screen is a writer that looks like a terminal.
-type screen struct{ bytes.Buffer }
-
-func (*screen) Stat() (fs.FileInfo, error) { return os.Stat("/dev/null") }
-
 func TestCheckColours(t *testing.T) {
 	for _, c := range []struct {
 		environ  []string
@@ -97,7 +85,7 @@ func TestCheckColours(t *testing.T) {
 		{[]string{"TERM=xterm", "NO_COLOR="}, true},
 		{[]string{"TERM=dumb"}, false},
 	} {
-		out := &screen{}
+		out := new(fakeTerminal)
 		p := &process{environment: environment{environ: c.environ, secrets: &config.Redactor{}}, stdout: out}
 		text := check.Text(groupsWith(found(inspect.Unsafe, "a")), p.colourful())
 		if got := strings.Contains(text, "\x1b[1;31mblocks\x1b[0m   "); got != c.coloured || got != strings.Contains(text, "\x1b") {
@@ -107,7 +95,7 @@ func TestCheckColours(t *testing.T) {
 }
 
 func TestProgressIsShownOnATerminalAlone(t *testing.T) {
-	p := &process{environment: environment{environ: []string{"TERM=xterm"}}, stderr: &screen{}}
+	p := &process{environment: environment{environ: []string{"TERM=xterm"}}, stderr: new(fakeTerminal)}
 	if p.newBar(false) != nil || p.newLine(false) != nil {
 		t.Error("shown although not wanted")
 	}

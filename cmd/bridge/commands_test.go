@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -161,24 +160,10 @@ func TestRunCommand(t *testing.T) {
 
 // TestAStopWhileItBegins: who stops the program at once gets what a stop in good order gives.
 func TestAStopWhileItBegins(t *testing.T) {
-	dir := t.TempDir()
-	file := filepath.Join(dir, "shop.db")
-	db, err := sql.Open("sqlite", file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer db.Close()
-	if _, err := db.Exec("CREATE TABLE orders (id INTEGER PRIMARY KEY)"); err != nil {
-		t.Fatal(err)
-	}
 	ctx, stop := context.WithCancel(t.Context())
 	stop()
-	env := settingsOf{
-		"BRIDGE_SOURCE_URL": "sqlite:" + file, "BRIDGE_SINK_URL": "embedded:" + filepath.Join(dir, "bus"), "BRIDGE_CHECKPOINT_URL": "file:" + filepath.Join(dir, "checkpoint"),
-		"BRIDGE_STREAMS": "orders", "BRIDGE_STREAM_ORDERS_TABLE": "orders", "BRIDGE_STREAM_ORDERS_KIND": "release", "BRIDGE_HTTP_ADDR": "127.0.0.1:0",
-	}
 	var out, errs bytes.Buffer
-	if status := newProcess(env.Environ(), &out, &errs).run(ctx, []string{"run"}); status != 0 || !strings.Contains(errs.String()+out.String(), "stopped before it ran") {
+	if status := newProcess(newShop(t).env.Environ(), &out, &errs).run(ctx, []string{"run"}); status != 0 || !strings.Contains(errs.String()+out.String(), "stopped before it ran") {
 		t.Errorf("exit status %d, %s%s", status, out.String(), errs.String())
 	}
 }

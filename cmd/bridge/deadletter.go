@@ -49,10 +49,6 @@ func (j *deadLetterJob) flags(c *cobra.Command) {
 	c.Flags().StringVar(&j.stream, "stream", "", "only the dead letters of this stream, such as `orders`")
 }
 
-func (j *deadLetterJob) wants(l *sink.DeadLetterDocument) bool {
-	return (j.stream == "" || l.Stream == j.stream) && (j.shard == "" || l.Shard == j.shard) && (j.row == nil || l.RowID == *j.row)
-}
-
 // readDeadLetters reads the configuration and the dead letters that job is about.
 func (p *process) readDeadLetters(ctx context.Context, job *deadLetterJob, command string) (cfg *config.Config, found deadletter.Found, err error) {
 	var asked []string
@@ -69,13 +65,16 @@ func (p *process) readDeadLetters(ctx context.Context, job *deadLetterJob, comma
 	if names := cfg.StreamNames(); job.stream != "" && !slices.Contains(names, job.stream) {
 		return nil, found, usageErrorf("no stream is configured as %q: there are %s", job.stream, strings.Join(names, ", "))
 	}
+	wants := func(l *sink.DeadLetterDocument) bool {
+		return (job.stream == "" || l.Stream == job.stream) && (job.shard == "" || l.Shard == job.shard) && (job.row == nil || l.RowID == *job.row)
+	}
 	bar := p.newBar(!job.json)
 	defer bar.Stop()
 	bus, err := app.OpenReading(ctx, cfg, p.waitLog(cfg), driver.Reading{Destinations: destinations, Command: command})
 	if err != nil {
 		return nil, found, interrupted(ctx, fmt.Errorf("read the dead letters at %s: %w", strings.Join(destinations, ", "), err), "nothing was done")
 	}
-	found, err = deadletter.Read(ctx, bus, job.wants, func(done, total uint64) { bar.ShowBar("reading the dead letters", done, total) })
+	found, err = deadletter.Read(ctx, bus, wants, func(done, total uint64) { bar.ShowBar("reading the dead letters", done, total) })
 	return cfg, found, interrupted(ctx, errors.Join(err, bus.Close()), "nothing was done")
 }
 
@@ -266,7 +265,12 @@ func (p *process) printSent(sent []app.Resent, job *deadLetterJob) error {
 			left++
 		}
 	}
-	err := p.show(job.json, sentView(sent, job.dryRun, left == 0), sentText(sent, job.dryRun))
+	list := sentList{Good: left == 0, DryRun: job.dryRun, DeadLetters: []sentDeadLetterView{}}
+	for i := range sent {
+		l := &sent[i]
+		list.DeadLetters = append(list.DeadLetters, sentDeadLetterView{deadLetterViewOf(&l.Message), l.State, null.Text(l.Event), null.Text(l.Type), null.Text(l.Why)})
+	}
+	err := p.show(job.json, list, sentText(sent, job.dryRun))
 	if left > 0 {
 		err = errors.Join(err, fmt.Errorf("something is left to do for %s", terminal.Count(left, "dead letter")))
 	}
@@ -288,7 +292,14 @@ func sentText(sent []app.Resent, dryRun bool) string {
 	for i := range sent {
 		l := &sent[i]
 		counts[l.State]++
-		rows = append(rows, []any{l.Stream, l.Shard, l.RowID, keyCell(l.Key), l.Message.EventType, sentWords(l)})
+		now := cmp.Or(sendWords[l.State], string(l.State))
+		if l.State == shard.ResendPublished {
+			now += strings.TrimRight(": "+l.Type+" "+l.Event, ": ")
+		}
+		if l.Why != "" {
+			now += ": " + terminal.OneLine(l.Why)
+		}
+		rows = append(rows, []any{l.Stream, l.Shard, l.RowID, keyCell(l.Key), l.Message.EventType, now})
 	}
 	var sums []string
 	for _, state := range sendStates {
@@ -299,18 +310,6 @@ func sentText(sent []app.Resent, dryRun bool) string {
 	text := terminal.Table(3, rows) + terminal.Count(len(sent), "dead letter") + ": " + strings.Join(sums, ", ") + "\n"
 	if dryRun {
 		text += "dry run: nothing was published\n"
-	}
-	return text
-}
-
-// sentWords say what became of a dead letter in one line.
-func sentWords(l *app.Resent) (text string) {
-	text = cmp.Or(sendWords[l.State], string(l.State))
-	if l.State == shard.ResendPublished {
-		text += strings.TrimRight(": "+l.Type+" "+l.Event, ": ")
-	}
-	if l.Why != "" {
-		text += ": " + terminal.OneLine(l.Why)
 	}
 	return text
 }
@@ -330,13 +329,4 @@ type sentDeadLetterView struct {
 	SentEvent null.Text `json:"sentEvent"`
 	SentType  null.Text `json:"sentType"`
 	Why       null.Text `json:"why"`
-}
-
-func sentView(sent []app.Resent, dryRun, good bool) sentList {
-	list := sentList{Good: good, DryRun: dryRun, DeadLetters: make([]sentDeadLetterView, 0, len(sent))}
-	for i := range sent {
-		l := &sent[i]
-		list.DeadLetters = append(list.DeadLetters, sentDeadLetterView{deadLetterViewOf(&l.Message), l.State, null.Text(l.Event), null.Text(l.Type), null.Text(l.Why)})
-	}
-	return list
 }

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"cmp"
+
 	"context"
 	"errors"
 	"fmt"
@@ -168,12 +170,17 @@ type draft struct {
 
 // newDraft drafts a stream of a table of the database that a variable names.
 func newDraft(database, table string, d *source.Description) *draft {
-	f := &draft{stream: streamNameOf(table), table: table, d: d}
+	_, name, qualified := strings.Cut(table, ".")
+	if !qualified {
+		name = table
+	}
+	name = strings.Trim(regexp.MustCompile(`[^a-z0-9]+`).ReplaceAllString(strings.ToLower(name), "_"), "_")
+	f := &draft{stream: cmp.Or(name, "stream"), table: table, d: d}
 	f.comment("Written by bridge init: look it through, then type bridge check --env-file with this file. " +
 		"bridge help variables lists all variables, config.example.env explains them.")
 	f.comment("The database. bridge needs SELECT and nothing else. The URL may hold a password.")
-	name, value, _ := strings.Cut(database, "=")
-	f.set(name, value)
+	variable, value, _ := strings.Cut(database, "=")
+	f.set(variable, value)
 	f.comment("The bus. embedded: is a NATS server inside bridge, to try it. Others, the second with BRIDGE_NATS_STREAM:\n" +
 		"BRIDGE_SINK_URL=kafka://kafka-1.example.com:9092\nBRIDGE_SINK_URL=nats://nats-1.example.com:4222")
 	f.set("BRIDGE_SINK_URL", "embedded:")
@@ -210,19 +217,6 @@ func newDraft(database, table string, d *source.Description) *draft {
 			f.name("DELETED") + "=" + terminal.Visible(d.Deleted))
 	}
 	return f
-}
-
-// streamNameOf returns a name for the stream of a table.
-func streamNameOf(table string) string {
-	_, name, qualified := strings.Cut(table, ".")
-	if !qualified {
-		name = table
-	}
-	name = strings.Trim(regexp.MustCompile(`[^a-z0-9]+`).ReplaceAllString(strings.ToLower(name), "_"), "_")
-	if name == "" {
-		return "stream"
-	}
-	return name
 }
 
 func (f *draft) name(setting string) string { return config.StreamPrefix(f.stream) + setting }

@@ -78,17 +78,8 @@ func TestInitOfSQLite(t *testing.T) {
 
 // TestInitWithoutAURLInTheCommand keeps a password out of the list of processes.
 func TestInitWithoutAURLInTheCommand(t *testing.T) {
-	dir := t.TempDir()
-	file := filepath.Join(dir, "shop.db")
-	db, err := sql.Open("sqlite", file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer db.Close()
-	if _, err := db.Exec("CREATE TABLE stock (id INTEGER PRIMARY KEY)"); err != nil {
-		t.Fatal(err)
-	}
-	url, secret, env := "sqlite:"+file, filepath.Join(dir, "url"), filepath.Join(dir, "env")
+	dir, url := t.TempDir(), newShop(t).env["BRIDGE_SOURCE_URL"]
+	secret, env := filepath.Join(dir, "url"), filepath.Join(dir, "env")
 	for path, text := range map[string]string{secret: url + "\n", env: "BRIDGE_SOURCE_URL_FILE=" + secret + "\nBRIDGE_STREAMS=x\n"} {
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
@@ -105,7 +96,7 @@ func TestInitWithoutAURLInTheCommand(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "made.env")
-			if got := (outcome{}).call(c.set, append([]string{"init", "--out", path, "stock"}, c.flags...)...); got.status != exitFine {
+			if got := (outcome{}).call(c.set, append([]string{"init", "--out", path, "orders"}, c.flags...)...); got.status != exitFine {
 				t.Fatalf("%+v", got)
 			}
 			if text, err := os.ReadFile(path); err != nil || !strings.Contains(string(text), "\n"+c.written+"\n") {
@@ -115,7 +106,7 @@ func TestInitWithoutAURLInTheCommand(t *testing.T) {
 				t.Errorf("bridge check: %+v", got)
 			}
 			got := outcome{}.call(c.set, append([]string{"init"}, c.flags...)...)
-			if got.status != exitFine || !strings.Contains(got.out, "stock\n\nName one of them: bridge init <table>") {
+			if got.status != exitFine || !strings.Contains(got.out, "orders\n\nName one of them: bridge init <table>") {
 				t.Errorf("the list: %+v", got)
 			}
 		})

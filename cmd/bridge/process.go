@@ -176,10 +176,12 @@ func (p *process) asks(c *cobra.Command, do func(ctx context.Context, bridge *ht
 	return c
 }
 
-// show prints an answer: as JSON, or else its text.
+// show prints an answer: as indented JSON, or else its text.
 func (p *process) show(asJSON bool, answer any, text string) error {
 	if asJSON {
-		return p.printJSON(answer)
+		out := json.NewEncoder(p.stdout)
+		out.SetIndent("", "  ")
+		return out.Encode(answer)
 	}
 	return p.print(text)
 }
@@ -188,13 +190,6 @@ func (p *process) show(asJSON bool, answer any, text string) error {
 func (p *process) print(text string) error {
 	_, err := io.WriteString(p.stdout, p.secrets.Clean(text))
 	return err
-}
-
-// printJSON writes v to stdout, indented.
-func (p *process) printJSON(v any) error {
-	out := json.NewEncoder(p.stdout)
-	out.SetIndent("", "  ")
-	return out.Encode(v)
 }
 
 // colourful reports whether stdout may be coloured: on a terminal, unless NO_COLOR or a dumb

@@ -19,7 +19,6 @@ import (
 	"example.org/bridge/internal/null"
 	"example.org/bridge/internal/option"
 	"example.org/bridge/internal/shard"
-	"example.org/bridge/internal/share"
 	"example.org/bridge/internal/standby"
 	"example.org/bridge/internal/stream"
 	"example.org/bridge/internal/terminal"
@@ -55,7 +54,11 @@ the processes or shares has not answered, 2 when the address is wrong.
 		case asksAll && *watch:
 			return usageErrorf("--all and --watch do not go together: use watch bridge status --all %s", *all)
 		case asksAll:
-			return one.showAll(ctx, p, bridge, *all, *asJSON)
+			found, err := one.ofAll(ctx, *all, bridge)
+			if err != nil {
+				return err
+			}
+			return cmp.Or(p.show(*asJSON, found, found.text(time.Now())), found.err())
 		case *watch:
 			return p.watchStatus(ctx, bridge, one, *asJSON)
 		}
@@ -136,9 +139,12 @@ const mostDetailed = 20
 // statusText is a status for people: a table, then a paragraph about each thing that is not well,
 // and of a few tables about missing ids and backlogs.
 func statusText(s *httpapi.Status, now time.Time) string {
-	t := newStatusTable(now)
+	t, of := newStatusTable(now), ""
 	t.add("", s)
-	return fmt.Sprintf("runs since %s, %s\n", s.Started.Format(time.RFC3339), s.Delivery) + shareText(s.Share) + standbyText(s.Standby) + totalsText(s.Totals) + "\n" + t.text()
+	if s.Share != nil {
+		of = fmt.Sprintf("share %d/%d: the other tables are those of other processes\n", s.Share.Index, s.Share.Number)
+	}
+	return fmt.Sprintf("runs since %s, %s\n", s.Started.Format(time.RFC3339), s.Delivery) + of + standbyText(s.Standby) + totalsText(s.Totals) + "\n" + t.text()
 }
 
 // statusTable is the tables of a status, or of several, and the paragraphs about them.
@@ -166,12 +172,15 @@ func (t *statusTable) add(by string, s *httpapi.Status) {
 		writeReason(&t.reasons, process+stream.Name, catchUpReason(&stream.CatchUp), "")
 		for j := range stream.Shards {
 			one := &stream.Shards[j]
-			position, missing := strconv.FormatUint(one.Position, 10), idsText(one.Gaps.Hot+one.Gaps.Cold+one.Gaps.Unpolled)
+			position, missing, lag := strconv.FormatUint(one.Position, 10), idsText(one.Gaps.Hot+one.Gaps.Cold+one.Gaps.Unpolled), "unknown"
 			if one.NoTail {
 				position, missing = "-", "-"
 			}
+			if one.LagSeconds != nil {
+				lag = seconds(*one.LagSeconds)
+			}
 			rate := strconv.FormatFloat(one.Published.RowsPerSecond, 'f', 0, 64)
-			t.rows = append(t.rows, append(slices.Clip(first), stream.Name, one.Shard, one.State, position, lagText(one.LagSeconds), rate, missing, reconciledText(one.Reconcile, t.now)))
+			t.rows = append(t.rows, append(slices.Clip(first), stream.Name, one.Shard, one.State, position, lag, rate, missing, reconciledText(one.Reconcile, t.now)))
 			reason, remedy := one.Reason, one.Remedy
 			if reason == "" && one.LastError != "" {
 				reason, remedy = "it runs; the last fault was: "+one.LastError, ""
@@ -259,13 +268,6 @@ func catchUpReason(c *stream.StreamProgress) null.Text {
 	return null.Text(text)
 }
 
-func lagText(lag *float64) string {
-	if lag == nil {
-		return "unknown"
-	}
-	return seconds(*lag)
-}
-
 // backlogText says how far a table is behind, nothing while it keeps up.
 func backlogText(stream string, s *shard.Status) null.Text {
 	if s.Backlog == nil {
@@ -335,14 +337,6 @@ func reconciledText(r *reconcile.Status, now time.Time) string {
 		text += ", " + strconv.FormatUint(n, 10) + " differed"
 	}
 	return text
-}
-
-// shareText says which part of the tables a process works on.
-func shareText(s *share.Share) string {
-	if s == nil {
-		return ""
-	}
-	return fmt.Sprintf("share %d/%d: the other tables are those of other processes\n", s.Index, s.Number)
 }
 
 // standbyText says who works of a standby group, nothing if there is none.

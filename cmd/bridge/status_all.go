@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"net"
@@ -112,20 +111,14 @@ func (s selection) ofAll(ctx context.Context, list string, like *httpapi.Client)
 		return nil, err
 	}
 	all.Processes = append(all.Processes, unknown...)
-	if s.stream != "" && all.answered() > 0 && !all.has(s.stream) {
+	has := func(p processStatus) bool {
+		return p.Status != nil && slices.ContainsFunc(p.Status.Streams, func(one httpapi.StreamStatus) bool { return one.Name == s.stream })
+	}
+	if s.stream != "" && all.answered() > 0 && !slices.ContainsFunc(all.Processes, has) {
 		return nil, fmt.Errorf("none of the %d bridges that answered has a stream %q", all.answered(), s.stream)
 	}
 	all.sum()
 	return all, nil
-}
-
-// showAll prints the status of the selected tables of all processes of a list.
-func (s selection) showAll(ctx context.Context, p *process, like *httpapi.Client, list string, asJSON bool) error {
-	all, err := s.ofAll(ctx, list, like)
-	if err != nil {
-		return err
-	}
-	return cmp.Or(p.show(asJSON, all, all.text(time.Now())), all.err())
 }
 
 func (s *statuses) answered() (n int) {
@@ -135,12 +128,6 @@ func (s *statuses) answered() (n int) {
 		}
 	}
 	return n
-}
-
-func (s *statuses) has(stream string) bool {
-	return slices.ContainsFunc(s.Processes, func(p processStatus) bool {
-		return p.Status != nil && slices.ContainsFunc(p.Status.Streams, func(one httpapi.StreamStatus) bool { return one.Name == stream })
-	})
 }
 
 // sum adds up what the processes that work say.

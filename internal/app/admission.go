@@ -47,7 +47,6 @@ type admission struct {
 	table string
 }
 
-// Wait implements shard.Recovery.
 func (a admission) Wait(ctx context.Context, stream string) error {
 	if err := a.Recovery.Wait(ctx, stream); err != nil {
 		return err
@@ -259,28 +258,20 @@ func (a *admissions) refuseRenamed(ctx context.Context, stream, table string) er
 	if p, _, err := a.store.Progress(ctx, key); p.Started || err != nil {
 		return err
 	}
-	all, err := a.knownTables(ctx, stream)
-	if err != nil {
-		return err
-	}
-	former := check.FormerName(a.cfg, a.cfg.Stream(stream), table, all)
-	if former == nil {
-		return nil
-	}
-	return fmt.Errorf("%w: the table %s. %s: %s", shard.ErrOtherMeaning, former.What, former.Do, former.Statement)
-}
-
-func (a *admissions) knownTables(ctx context.Context, stream string) (map[store.Key]store.Progress, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	all, loaded := a.known[stream]
 	if !loaded {
 		image, err := a.store.Load(ctx)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		all = image.Shards
 		a.known[stream] = all
 	}
-	return all, nil
+	former := check.FormerName(a.cfg, a.cfg.Stream(stream), table, all)
+	if former == nil {
+		return nil
+	}
+	return fmt.Errorf("%w: the table %s. %s: %s", shard.ErrOtherMeaning, former.What, former.Do, former.Statement)
 }

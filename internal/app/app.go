@@ -1,6 +1,9 @@
 package app
 
 import (
+	"example.org/bridge/internal/outage"
+	"strconv"
+
 	"context"
 	"errors"
 	"log/slog"
@@ -192,10 +195,13 @@ func Open(ctx context.Context, o Options) (_ *App, err error) {
 		}
 	}
 	cfg := a.opts.Config
-	registry := registererOf(cfg, a.registry)
+	registry := prometheus.Registerer(a.registry)
+	if cfg.Share.One() {
+		registry = prometheus.WrapRegistererWith(prometheus.Labels{"share": strconv.Itoa(cfg.Share.Index)}, registry)
+	}
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	a.parts = newParts(cfg, registry, o.Logger)
-	a.queue, a.carried = newQueue(o.former.busy), o.former.carried
+	a.faults, a.metrics = outage.New(o.Logger), shard.NewMetrics(registry, cfg.MetricsByShard)
+	a.queue, a.carried = queue{o.former.busy, make(map[*database]chan store.Key)}, o.former.carried
 	if err := a.openTracer(); err != nil {
 		return nil, err
 	}

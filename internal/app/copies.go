@@ -8,11 +8,8 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"time"
-
-	"github.com/prometheus/client_golang/prometheus"
 
 	"example.org/bridge/checkpoint/store"
 	"example.org/bridge/checkpoint/store/pebble"
@@ -85,7 +82,23 @@ func (a *App) openCopies() error {
 	o.Still = a.committer.Still
 	o.Epoch = func(stream string) uint64 { return a.recovery.EpochOf(stream) }
 	o.Fault = func(err error) { a.note(copiesDependency, err) }
-	a.generations = buscopy.NewGenerations(generationsOptions(a, bucket))
+	turn := a.turn()
+	g := buscopy.GenerationsOptions{Bucket: bucket, Domain: cfg.DomainID, Share: cfg.Share.Share, Waits: func(err error) { a.note(sharesDependency, err) }}
+	g.May = func() bool {
+		select {
+		case <-turn:
+			return true
+		default:
+			return turn == nil
+		}
+	}
+	if g.Host, _ = os.Hostname(); g.Host == "" {
+		g.Host = "unknown"
+	}
+	if cfg.Sink.ExactlyOnce {
+		g.ShutOut = a.shutOut
+	}
+	a.generations = buscopy.NewGenerations(g)
 	o.Slot, o.Permit = slotOf(cfg, a.generations), a.generations.Permit
 	a.copies = buscopy.NewKeeper(o)
 	return nil
@@ -220,28 +233,6 @@ func (c *Copies) Close() error { return c.bucket.Close() }
 // sharesDependency is what the wait for the number of shares is named.
 const sharesDependency = "number of shares"
 
-// generationsOptions are those of the process of an app.
-func generationsOptions(a *App, bucket buscopy.Bucket) buscopy.GenerationsOptions {
-	cfg := a.opts.Config
-	o := buscopy.GenerationsOptions{Bucket: bucket, Domain: cfg.DomainID, Share: cfg.Share.Share, May: a.isTurn}
-	o.Waits = func(err error) { a.note(sharesDependency, err) }
-	if o.Host, _ = os.Hostname(); o.Host == "" {
-		o.Host = "unknown"
-	}
-	if cfg.Sink.ExactlyOnce {
-		o.ShutOut = a.shutOut
-	}
-	return o
-}
-
-// registererOf returns what gives all metrics the label share, where there are shares.
-func registererOf(cfg *config.Config, registry prometheus.Registerer) prometheus.Registerer {
-	if !cfg.Share.One() {
-		return registry
-	}
-	return prometheus.WrapRegistererWith(prometheus.Labels{"share": strconv.Itoa(cfg.Share.Index)}, registry)
-}
-
 // MakeFolder makes the folder that has those of the shares, as a store makes its own.
 func MakeFolder(cfg *config.Config) error {
 	if !cfg.Share.One() {
@@ -252,20 +243,6 @@ func MakeFolder(cfg *config.Config) error {
 		return nil
 	}
 	return option.Errorf("make the folder of the checkpoint: %w: create the one above it, or set %s to a folder elsewhere", err, option.CheckpointURL)
-}
-
-// isTurn reports whether this process is to publish.
-func (k *kept) isTurn() bool {
-	turn := k.turn()
-	if turn == nil {
-		return true
-	}
-	select {
-	case <-turn:
-		return true
-	default:
-		return false
-	}
 }
 
 // shutOut ends what a process of another number of shares may still publish with exactly-once: it

@@ -61,7 +61,6 @@ func newEntities(cfg *config.Config, p *parts, streams []*appStream) (*entities,
 	return e, nil
 }
 
-// Entity implements httpapi.Daemon.
 func (h health) Entity(ctx context.Context, q httpapi.EntityQuery) (httpapi.Entity, error) {
 	var found []httpapi.Entity
 	err := h.show(ctx, q.Stream, func(s *shown) error {
@@ -85,7 +84,6 @@ func (h health) Entity(ctx context.Context, q httpapi.EntityQuery) (httpapi.Enti
 	return found[0], nil
 }
 
-// EntityPage implements httpapi.Daemon.
 func (h health) EntityPage(ctx context.Context, q httpapi.PageQuery) (httpapi.EntityPage, error) {
 	page := httpapi.EntityPage{Entities: []httpapi.Entity{}}
 	err := h.show(ctx, q.Stream, func(s *shown) error {
@@ -153,7 +151,7 @@ type cursor struct {
 	row   uint64
 }
 
-// parseCursor is the inverse of nextOf; an empty text is the beginning.
+// parseCursor parses a Next of a page; an empty text is the beginning.
 func (s *shown) parseCursor(text string) (cursor, error) {
 	if text == "" {
 		return cursor{}, nil
@@ -165,10 +163,6 @@ func (s *shown) parseCursor(text string) (cursor, error) {
 		return cursor{}, fmt.Errorf("%w: after must be the next of the page before", httpapi.ErrBadQuery)
 	}
 	return cursor{table, row}, nil
-}
-
-func (s *shown) nextOf(at cursor) string {
-	return s.Tables[at.table] + "/" + strconv.FormatUint(at.row, 10)
 }
 
 // page fills a page with entities behind at. Next is left empty behind the last table.
@@ -196,7 +190,7 @@ func (s *shown) page(ctx context.Context, page *httpapi.EntityPage, at cursor, l
 			at.row = changes[len(changes)-1].Entry.Row
 		}
 		if at.table < len(s.Tables) && (len(page.Entities) >= limit || bytes >= entitiesBytes) {
-			page.Next = s.nextOf(at)
+			page.Next = s.Tables[at.table] + "/" + strconv.FormatUint(at.row, 10)
 			return nil
 		}
 	}

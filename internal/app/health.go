@@ -30,7 +30,6 @@ var _ httpapi.Daemon = health{}
 // waits.
 const heartbeatLimit = time.Minute
 
-// Live implements httpapi.Daemon.
 func (h health) Live() error {
 	since, _ := h.swap.under()
 	switch limit := h.opts.Config.ShutdownTimeout + heartbeatLimit; {
@@ -117,7 +116,11 @@ func (h health) reasons(fromSources []error, fromSink error, starting bool) []ht
 	}
 	behind := behind(caught.Streams, starting)
 	if s := h.waiting(); s != nil {
-		return append(append(reasons, behind...), refusal(s)...)
+		if reasons = append(reasons, behind...); len(s.Differing) > 0 {
+			reasons = append(reasons, httpapi.Reason{Reason: fmt.Sprintf("standby: %s works with another configuration, so this process does not take over: make these the same, or stop the others: %s",
+				&s.Other, strings.Join(s.Differing, ", "))})
+		}
+		return reasons
 	}
 	shards := slices.DeleteFunc(h.snapshots((*shard.Shard).Status), func(s shard.Status) bool {
 		return starting && s.State == shard.Starting ||
@@ -212,7 +215,6 @@ func (h health) Status() httpapi.Status {
 	return status
 }
 
-// Working implements httpapi.Daemon.
 func (h health) Working() (httpapi.Peer, error) {
 	if s := h.group(); s != nil {
 		return peerOf(s)
@@ -268,7 +270,6 @@ func (h health) Reconcile(stream string, mode reconcile.Mode) (httpapi.Accepted,
 	}, nil
 }
 
-// Tail implements httpapi.Daemon.
 func (h health) Tail(stream string) (*tap.Listener, error) {
 	if stream != "" {
 		s, err := h.stream(stream)
@@ -288,7 +289,6 @@ func (h health) stream(name string) (*config.Stream, error) {
 	return nil, fmt.Errorf("%w as %.100q: there are %s", httpapi.ErrNoStream, name, strings.Join(h.opts.Config.StreamNames(), ", "))
 }
 
-// Resend implements httpapi.Daemon.
 func (h health) Resend(ctx context.Context, request httpapi.ResendRequest) ([]shard.ResendOutcome, error) {
 	stream, err := h.stream(request.Stream)
 	if err != nil {

@@ -52,8 +52,12 @@ func RunInside(ctx context.Context, o InsideOptions, do func(context.Context, In
 		return after, option.Errorf("there is no checkpoint at %s: what was published is not known; see to %s", cfg.CheckpointPath, option.CheckpointURL)
 	}
 	app, err := Open(ctx, Options{Config: cfg, Logger: o.Logger, inside: true, dry: o.DryRun})
+	if errors.Is(err, store.ErrLocked) {
+		err = fmt.Errorf("%w: another process holds %s, and no bridge answers at %s: where that process is a bridge, set %s to the address on which it listens; else end it",
+			store.ErrLocked, cfg.CheckpointPath, cfg.HTTPAddr, config.HTTPVariable)
+	}
 	if err != nil {
-		return after, locked(cfg, err)
+		return after, err
 	}
 	defer func() { err = errors.Join(err, app.Close()) }()
 	b := &inside{health: health{app}}
@@ -81,15 +85,6 @@ func RunInside(ctx context.Context, o InsideOptions, do func(context.Context, In
 		return nil
 	})
 	return app.Daemon().Status(), cmp.Or(err, ctx.Err())
-}
-
-// locked says what to do where another process has locked the store.
-func locked(cfg *config.Config, err error) error {
-	if !errors.Is(err, store.ErrLocked) {
-		return err
-	}
-	return fmt.Errorf("%w: another process holds %s, and no bridge answers at %s: where that process is a bridge, set %s to the address on which it listens; else end it",
-		store.ErrLocked, cfg.CheckpointPath, cfg.HTTPAddr, config.HTTPVariable)
 }
 
 // inside is a bridge inside a command.
@@ -124,7 +119,6 @@ func (b *inside) Working(context.Context) (httpapi.Status, error) {
 	return status, nil
 }
 
-// Reconcile implements Inside.
 func (b *inside) Reconcile(_ context.Context, stream string, mode reconcile.Mode) (httpapi.Accepted, error) {
 	if b.opts.dry {
 		b.mode = mode
@@ -133,7 +127,6 @@ func (b *inside) Reconcile(_ context.Context, stream string, mode reconcile.Mode
 	return b.health.Reconcile(stream, mode)
 }
 
-// Begin implements Inside.
 func (b *inside) Begin(ctx context.Context) {
 	b.comparing.Go(func() {
 		if !b.opts.dry {
@@ -149,7 +142,6 @@ func (b *inside) Begin(ctx context.Context) {
 	})
 }
 
-// Resend implements Inside.
 func (b *inside) Resend(ctx context.Context, request httpapi.ResendRequest) ([]shard.ResendOutcome, error) {
 	if !b.opts.dry {
 		return b.health.Resend(ctx, request)

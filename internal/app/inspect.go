@@ -22,7 +22,6 @@ import (
 	"example.org/bridge/internal/inspect"
 	"example.org/bridge/internal/lineage"
 	"example.org/bridge/internal/option"
-	"example.org/bridge/internal/standby"
 	"example.org/bridge/internal/terminal"
 	"example.org/bridge/sink"
 	"example.org/bridge/source"
@@ -129,7 +128,11 @@ func inspectHTTP(ctx context.Context, cfg *config.Config) (r inspect.Report) {
 		r.Add(inspect.Note, inspect.HTTPToken, cfg.HTTPAddr, "can be reached from other hosts, and no token is set: their requests for a reconcile or a resend are refused, also those that a standby forwards").
 			Says("set %s where such requests are to be served", option.HTTPToken)
 	}
-	if bridgeAnswers(ctx, cfg) {
+	asking, cancel := context.WithTimeoutCause(ctx, livenessTimeout, errors.New("no answer from the address of the HTTP server"))
+	defer cancel()
+	client := &httpapi.Client{Addr: config.Reachable(cfg.HTTPAddr), Setting: config.HTTPVariable, TLS: httpapi.TLS(cfg.HTTPTLS)}
+	// A bridge that is not live answers, too.
+	if _, _, err := client.Live(asking); err == nil {
 		r.Summary = cfg.HTTPAddr + ", where a bridge answers"
 		return r
 	}
@@ -147,15 +150,6 @@ func inspectHTTP(ctx context.Context, cfg *config.Config) (r inspect.Report) {
 		r.Add(inspect.Unsafe, inspect.HTTPAddress, cfg.HTTPAddr, "cannot be listened on: "+err.Error()).Says("correct %s", config.HTTPVariable)
 	}
 	return r
-}
-
-func bridgeAnswers(ctx context.Context, cfg *config.Config) bool {
-	ctx, cancel := context.WithTimeoutCause(ctx, livenessTimeout, errors.New("no answer from the address of the HTTP server"))
-	defer cancel()
-	client := &httpapi.Client{Addr: config.Reachable(cfg.HTTPAddr), Setting: config.HTTPVariable, TLS: httpapi.TLS(cfg.HTTPTLS)}
-	// A bridge that is not live answers, too.
-	_, _, err := client.Live(ctx)
-	return err == nil
 }
 
 // inspectCopies finds what keeps progress from the bus, where it is kept there.
@@ -181,9 +175,11 @@ func inspectStandby(ctx context.Context, cfg *config.Config, r *inspect.Report) 
 	if cfg.Standby.Group == "" {
 		return
 	}
+	ctx, cancel := context.WithTimeoutCause(ctx, cfg.Standby.Timeout, errors.New("the bus does not answer"))
+	defer cancel()
 	elector, err := openElector(cfg, nil)
 	if err == nil {
-		err = checkElector(ctx, cfg, elector)
+		err = errors.Join(elector.Check(ctx), elector.Close())
 	}
 	if err == nil {
 		r.Summary += "; standby group " + standbyGroup(cfg)
@@ -194,12 +190,6 @@ func inspectStandby(ctx context.Context, cfg *config.Config, r *inspect.Report) 
 	if grant := shared(cfg).Grant(groupOf(cfg)); grant != "" {
 		found.Types("%s", grant)
 	}
-}
-
-func checkElector(ctx context.Context, cfg *config.Config, e standby.Elector) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, cfg.Standby.Timeout, errors.New("the bus does not answer"))
-	defer cancel()
-	return errors.Join(e.Check(ctx), e.Close())
 }
 
 // inspectLineage compares the tables of the source with what the bus has of them, as a start does.

@@ -1,6 +1,8 @@
 package app
 
 import (
+	"slices"
+
 	"context"
 	"errors"
 	"strings"
@@ -43,14 +45,12 @@ func (c *collector) metric(kind prometheus.ValueType, name, help string, labels 
 	return metric{desc, kind}
 }
 
-// Describe implements prometheus.Collector.
 func (c *collector) Describe(out chan<- *prometheus.Desc) {
 	for _, d := range c.descs {
 		out <- d
 	}
 }
 
-// Collect implements prometheus.Collector.
 func (c *collector) Collect(out chan<- prometheus.Metric) {
 	c.collect(func(m metric, v float64, labels ...string) {
 		out <- prometheus.MustNewConstMetric(m.desc, m.kind, v, labels...)
@@ -89,7 +89,12 @@ func newInfoCollector(a *App) prometheus.Collector {
 // The shards register the counters.
 func registerMetrics(registry prometheus.Registerer, a *App) {
 	byShard := a.opts.Config.MetricsByShard
-	registry.MustRegister(shard.NewCollector(a.shards, a.sources.inFlight, byShard), newReconcileCollector(a.reconcilers, byShard),
+	registry.MustRegister(shard.NewCollector(a.shards, func() (n int64) {
+		for _, d := range a.sources.all {
+			n += d.limits.InFlight()
+		}
+		return n
+	}, byShard), newReconcileCollector(a.reconcilers, byShard),
 		newRecoveryCollector(a.streams, a.recovery), newOutageCollector(a), newInfoCollector(a))
 	if a.member != nil {
 		registry.MustRegister(newStandbyCollector(a.member, a.recovery))
@@ -119,7 +124,10 @@ func newOutageCollector(a *App) prometheus.Collector {
 		ctx, cancel := context.WithTimeoutCause(context.Background(), scrapeTimeout, errSlowAnswer)
 		defer cancel()
 		fromSources, fromBus := a.probe(ctx)
-		away := map[string]bool{dependencyBus: fromBus != nil, dependencyCheckpoint: a.savesHang()}
+		away := map[string]bool{dependencyBus: fromBus != nil, dependencyCheckpoint: slices.ContainsFunc(a.shards, func(sh *shard.Shard) bool {
+			s := sh.Status()
+			return s.State == shard.Waiting && s.SaveHangs
+		})}
 		for i, d := range a.sources.all {
 			away[d.Label()] = fromSources[i] != nil
 		}
@@ -144,16 +152,6 @@ func newOutageCollector(a *App) prometheus.Collector {
 }
 
 var errSlowAnswer = errors.New("no answer within the time of a scrape")
-
-// savesHang reports whether a shard waits for the disk of the checkpoint.
-func (a *App) savesHang() bool {
-	for _, sh := range a.shards {
-		if s := sh.Status(); s.State == shard.Waiting && s.SaveHangs {
-			return true
-		}
-	}
-	return false
-}
 
 // newRecoveryCollector collects how far streams have caught up, and their nominated entities.
 func newRecoveryCollector(streams []*appStream, recovery *stream.CatchUp) prometheus.Collector {

@@ -196,32 +196,31 @@ func describeAll(ctx context.Context, cfg *config.Config, keys []store.Key) ([]c
 	if err != nil {
 		return nil, nil, err
 	}
+	describe := func(s *config.Stream, table string) (contract.Table, error) {
+		t := contract.Table{Name: table, Destinations: func(eventType string) []string { return cfg.Addresses(s, table, eventType) }}
+		var page source.Page
+		err := src.Shard(s.Spec(table)).Read(ctx, source.Query{Limit: 1}, &page)
+		if err != nil {
+			return t, fmt.Errorf("read the columns of %s: %w", table, err)
+		}
+		t.Columns = page.Columns
+		if t.Encoder, err = cfg.Encoder(s, table); err != nil {
+			return t, err
+		}
+		return t, t.Encoder.Bind(t.Columns)
+	}
 	tables, faults := make([]contract.Table, len(keys)), make([]error, len(keys))
 	var g errgroup.Group
 	g.SetLimit(maxReads)
 	for i, key := range keys {
 		g.Go(func() error {
-			tables[i], faults[i] = describeTable(ctx, cfg, cfg.Stream(key.Stream), key.Shard, src)
+			tables[i], faults[i] = describe(cfg.Stream(key.Stream), key.Shard)
 			return nil
 		})
 	}
 	// Every error is among the faults.
 	_ = g.Wait()
 	return tables, faults, src.Close()
-}
-
-func describeTable(ctx context.Context, cfg *config.Config, s *config.Stream, table string, src source.Source) (contract.Table, error) {
-	t := contract.Table{Name: table, Destinations: func(eventType string) []string { return cfg.Addresses(s, table, eventType) }}
-	var page source.Page
-	err := src.Shard(s.Spec(table)).Read(ctx, source.Query{Limit: 1}, &page)
-	if err != nil {
-		return t, fmt.Errorf("read the columns of %s: %w", table, err)
-	}
-	t.Columns = page.Columns
-	if t.Encoder, err = cfg.Encoder(s, table); err != nil {
-		return t, err
-	}
-	return t, t.Encoder.Bind(t.Columns)
 }
 
 // ServersOf returns the servers of the bus as AsyncAPI names them; none where it has no address.
@@ -251,18 +250,14 @@ func schemasOf(ctx context.Context, cfg *config.Config, shards []store.Key) map[
 	return schemas
 }
 
-// Verify opens source and bus, and compares them. What it waits for is logged.
-func Verify(ctx context.Context, cfg *config.Config, logger *slog.Logger, examples int, progress func(verify.Step)) (*verify.Report, error) {
-	return verifyBeside(ctx, cfg, nil, logger, examples, progress)
-}
-
 // Verify is [Verify] beside what the app publishes.
 func (a *App) Verify(ctx context.Context, examples int) (*verify.Report, error) {
-	return verifyBeside(ctx, a.opts.Config, a.sink, nil, examples, nil)
+	return Verify(ctx, a.opts.Config, a.sink, nil, examples, nil)
 }
 
-// verifyBeside is Verify with the open sink of this process, nil where there is none.
-func verifyBeside(ctx context.Context, cfg *config.Config, running sink.Sink, logger *slog.Logger, examples int, progress func(verify.Step)) (report *verify.Report, err error) {
+// Verify opens source and bus, and compares them. What it waits for is logged. running is the open
+// sink of this process, nil where there is none.
+func Verify(ctx context.Context, cfg *config.Config, running sink.Sink, logger *slog.Logger, examples int, progress func(verify.Step)) (report *verify.Report, err error) {
 	src, err := OpenSources(cfg, nil)
 	if err != nil {
 		return nil, err

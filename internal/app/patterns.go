@@ -123,30 +123,13 @@ type changes struct {
 	next backoff.Backoff
 }
 
-// pause waits until tables may be looked for again. It returns the cause of ctx when that ends
-// first.
-func (c *changes) pause(ctx context.Context) error {
-	if c.last.IsZero() {
-		return nil
-	}
-	return c.next.Wait(ctx)
-}
-
-// note notes that they have changed.
-func (c *changes) note() {
-	if time.Since(c.last) > 3*lookEvery {
-		c.next = backoff.Backoff{First: missedEvery, Max: lookEvery}
-	}
-	c.last = time.Now()
-}
-
 // awaitTables looks for tables that match patterns until they are others than those of the app, or
 // ctx ends. Only a process that publishes looks.
 func (a *App) awaitTables(ctx context.Context) (changed bool) {
 	if !a.opts.Config.HasPatterns() {
 		return false
 	}
-	if a.changes.pause(ctx) != nil {
+	if !a.changes.last.IsZero() && a.changes.next.Wait(ctx) != nil {
 		return false
 	}
 	pause := backoff.Backoff{First: time.Second, Max: 30 * time.Second}
@@ -155,7 +138,10 @@ func (a *App) awaitTables(ctx context.Context) (changed bool) {
 		whole, changed, err := a.findTables(ctx)
 		switch {
 		case changed:
-			a.changes.note()
+			if time.Since(a.changes.last) > 3*lookEvery {
+				a.changes.next = backoff.Backoff{First: missedEvery, Max: lookEvery}
+			}
+			a.changes.last = time.Now()
 			return true
 		case ctx.Err() != nil:
 			return false
@@ -286,7 +272,12 @@ func (l *lookAt) stream(ctx context.Context, s *config.Stream, lists map[*databa
 	}
 	for _, table := range known {
 		d, _ := l.sources.of(table)
-		if list, listed := lists[d]; !there[table] && listed && list.Writer && l.isMissing(ctx, s, table) {
+		if list, listed := lists[d]; there[table] || !listed || !list.Writer {
+			continue
+		}
+		// The server says so: a login without a grant is not told.
+		var page source.Page
+		if err := l.sources.Shard(s.Spec(table)).Read(ctx, source.Query{Limit: 1}, &page); errors.Is(err, source.ErrMissing) {
 			// The bus may have told of one that the app does not have.
 			l.changed = l.changed || has(table)
 			l.save(leftKey(store.Key{Stream: s.Name, Shard: table}), store.Progress{Floor: isGone})
@@ -353,13 +344,6 @@ func (l *lookAt) found(ctx context.Context, s *config.Stream, name, pattern stri
 	l.added[s.Name]++
 	l.logger.Info("a table matches", "stream", s.Name, "shard", name, "pattern", pattern, "from_first", first)
 	return nil
-}
-
-// isMissing reports whether a server says that it has no such table; a login without a grant is not
-// told.
-func (l *lookAt) isMissing(ctx context.Context, s *config.Stream, table string) bool {
-	var page source.Page
-	return errors.Is(l.sources.Shard(s.Spec(table)).Read(ctx, source.Query{Limit: 1}, &page), source.ErrMissing)
 }
 
 // forget drops what is kept of a table that is gone for long. That of entities stays.

@@ -1,6 +1,8 @@
 package app
 
 import (
+	"strings"
+
 	"cmp"
 	"context"
 	"errors"
@@ -95,8 +97,9 @@ func (p *Process) open(ctx context.Context, cfg *config.Config, former *legacy) 
 // openHTTP binds the port of the HTTP server. The error names the variable.
 func (p *Process) openHTTP(ctx context.Context, cfg *config.Config) (*httpapi.Server, error) {
 	metrics := prometheus.GathererFunc(func() ([]*dto.MetricFamily, error) { return p.now.Load().registry.Gather() })
+	access := httpapi.Access{Token: cfg.HTTPToken, Setting: config.HTTPTokenVariable, Text: config.Text, TLS: httpapi.TLS(cfg.HTTPTLS)}
 	server, err := httpapi.Open(ctx, httpapi.Options{
-		Addr: cfg.HTTPAddr, Daemon: p.Daemon, Reload: p.Reload, Metrics: metrics, Access: accessOf(cfg), Logger: p.opts.Logger,
+		Addr: cfg.HTTPAddr, Daemon: p.Daemon, Reload: p.Reload, Metrics: metrics, Access: access, Logger: p.opts.Logger,
 	})
 	switch {
 	case errors.Is(err, httpapi.ErrPortTaken):
@@ -105,11 +108,6 @@ func (p *Process) openHTTP(ctx context.Context, cfg *config.Config) (*httpapi.Se
 		return nil, fmt.Errorf("%w: see %s", err, config.HTTPVariable)
 	}
 	return server, nil
-}
-
-// accessOf returns who may request changes and read rows.
-func accessOf(cfg *config.Config) httpapi.Access {
-	return httpapi.Access{Token: cfg.HTTPToken, Setting: config.HTTPTokenVariable, Text: config.Text, TLS: httpapi.TLS(cfg.HTTPTLS)}
 }
 
 // Daemon returns what the HTTP server shows now: the app that runs.
@@ -127,8 +125,12 @@ func (p *Process) Run(ctx context.Context) error {
 	if err != nil {
 		checkpoint = cfg.CheckpointPath
 	}
+	var from []string
+	for _, d := range p.now.Load().sources.all {
+		from = append(from, d.Addr)
+	}
 	args := []any{"version", p.opts.Build.Version, "streams", len(p.now.Load().streams), "shards", len(p.now.Load().shards),
-		"source", p.now.Load().sources.addrs(), "sink", cfg.Sink.Scheme, "delivery", cfg.Sink.Delivery(), "checkpoint", checkpoint, "http", p.server.Addr().String()}
+		"source", strings.Join(from, ","), "sink", cfg.Sink.Scheme, "delivery", cfg.Sink.Delivery(), "checkpoint", checkpoint, "http", p.server.Addr().String()}
 	if cfg.CheckpointTopic != "" {
 		args = append(args, "progress", cfg.CheckpointTopic)
 	}

@@ -252,7 +252,6 @@ func resendTable(ctx context.Context, left []*Resent, dryRun bool, send Resend) 
 	return nil
 }
 
-// ResendAll implements httpapi.Daemon.
 func (h health) ResendAll(ctx context.Context, name string, dryRun bool) (httpapi.ResentAll, error) {
 	stream, err := h.stream(name)
 	if err != nil {

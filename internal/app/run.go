@@ -203,8 +203,6 @@ const (
 	beginsAtOnce = maxReads / 2
 )
 
-func newQueue(busy map[store.Key]bool) queue { return queue{busy, make(map[*database]chan store.Key)} }
-
 // busyShards returns the shards that have published rows in this minute or the one before.
 func busyShards(shards []*shard.Shard) map[store.Key]bool {
 	busy := make(map[store.Key]bool)
@@ -286,7 +284,6 @@ type queued struct {
 	begun atomic.Bool
 }
 
-// Wait implements shard.Recovery.
 func (q *queued) Wait(ctx context.Context, stream string) error {
 	if err := q.Recovery.Wait(ctx, stream); err != nil || q.begun.Load() {
 		return err

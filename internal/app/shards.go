@@ -6,8 +6,6 @@ import (
 	"log/slog"
 	"sync"
 
-	"github.com/prometheus/client_golang/prometheus"
-
 	"example.org/bridge/checkpoint/store"
 	"example.org/bridge/event"
 	"example.org/bridge/internal/buscopy"
@@ -48,13 +46,6 @@ type parts struct {
 	tracer *tracing.Tracer
 	queue
 	carried
-}
-
-// newParts returns the parts that need not be opened.
-func newParts(cfg *config.Config, registry prometheus.Registerer, logger *slog.Logger) parts {
-	return parts{
-		faults: outage.New(logger), metrics: shard.NewMetrics(registry, cfg.MetricsByShard), logger: logger,
-	}
 }
 
 // newShards makes the shard of every physical table.
@@ -125,9 +116,6 @@ const (
 	mostCursorRows = 1 << 18
 )
 
-// cursorRows returns the share of one shard of so many.
-func cursorRows(shards int) int { return min(cursorsRows/max(1, shards), mostCursorRows) }
-
 // formats are those of package sink by those of package event.
 var formats = map[event.Format]sink.Format{
 	event.FormatEiffel: sink.FormatEiffel, event.FormatCloudEvents: sink.FormatCloudEvents, event.FormatRow: sink.FormatRow, event.FormatPayload: sink.FormatPayload,
@@ -195,7 +183,7 @@ func newShard(cfg *config.Config, s *appStream, table string, p *parts, tables i
 		PublishedRows:      publishedRows(tables),
 		Meaning:            cfg.Meaning(s.Stream, table),
 		StopOnSchemaChange: s.OnSchemaChange == "stop",
-		CursorRows:         cursorRows(tables),
+		CursorRows:         min(cursorsRows/max(1, tables), mostCursorRows),
 		Announce:           s.announce[db],
 		ShutdownTimeout:    cfg.ShutdownTimeout,
 		Text:               config.StreamText(s.Name),

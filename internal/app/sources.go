@@ -79,7 +79,12 @@ func OpenSources(cfg *config.Config, logger *slog.Logger) (*Sources, error) {
 			keys: make(chan struct{}, config.KeyReads), shown: make(chan struct{}, config.ServeReads),
 			waits: make(map[*context.CancelCauseFunc]bool), admitted: make(map[string]bool), comparing: make(chan struct{}, 1),
 		}
-		d.probe = &httpapi.Probe{Ready: d.ready}
+		slow := option.Errorf("%s has not answered within %v: see to %s, to the server and to firewalls", d.Addr, sourceWithin, d.Setting())
+		d.probe = &httpapi.Probe{Ready: func(ctx context.Context) error {
+			ctx, cancel := context.WithTimeoutCause(ctx, sourceWithin, slow)
+			defer cancel()
+			return d.named(d.from.Ready(ctx))
+		}}
 		for _, other := range s.all {
 			if cfg.SharedDatabase(one, other.Source) != "" {
 				d.rivals, other.rivals = append(d.rivals, other), append(other.rivals, d)
@@ -150,23 +155,6 @@ func (s *Sources) ofStream(stream *config.Stream) []*database {
 func (s *Sources) withOutage(o outage.Outage) int {
 	name := strings.TrimSuffix(o.Dependency, outage.Probed)
 	return slices.IndexFunc(s.all, func(d *database) bool { return d.Label() == name })
-}
-
-// addrs names all databases.
-func (s *Sources) addrs() string {
-	var all []string
-	for _, d := range s.all {
-		all = append(all, d.Addr)
-	}
-	return strings.Join(all, ",")
-}
-
-// inFlight returns the bytes that are reserved at the moment.
-func (s *Sources) inFlight() (n int64) {
-	for _, d := range s.all {
-		n += d.limits.InFlight()
-	}
-	return n
 }
 
 // errOneServer is returned where two databases lead to one server. It shows nothing about which of
@@ -243,14 +231,6 @@ func (s *Sources) whileUp(ctx context.Context, d *database) (context.Context, co
 // sourceWithin is how long a source may take to answer.
 const sourceWithin = 3 * time.Second
 
-// ready returns nil when the database answers in time.
-func (d *database) ready(ctx context.Context) error {
-	slow := option.Errorf("%s has not answered within %v: see to %s, to the server and to firewalls", d.Addr, sourceWithin, d.Setting())
-	ctx, cancel := context.WithTimeoutCause(ctx, sourceWithin, slow)
-	defer cancel()
-	return d.named(d.from.Ready(ctx))
-}
-
 // named has an error name the variable of the database.
 func (d *database) named(err error) error {
 	if err == nil || d.Name == "" {
@@ -317,31 +297,26 @@ func (t *namedTable) answered(server string, err error) error {
 	return t.of.named(err)
 }
 
-// Read implements source.Shard.
 func (t *namedTable) Read(ctx context.Context, q source.Query, p *source.Page) error {
 	err := t.Shard.Read(ctx, q, p)
 	return t.answered(p.Server, err)
 }
 
-// ReadIDs implements source.IDReader.
 func (t *namedTable) ReadIDs(ctx context.Context, ranges []source.Range, uncommitted bool, limit int, ids *source.IDs) error {
 	err := t.Shard.ReadIDs(ctx, ranges, uncommitted, limit, ids)
 	return t.answered(ids.Server, err)
 }
 
-// Traits implements source.IDReader.
 func (t *namedTable) Traits(ctx context.Context) (source.Traits, error) {
 	traits, err := t.Shard.Traits(ctx)
 	return traits, t.answered(traits.Server, err)
 }
 
-// ReadChanges implements source.ChangeReader.
 func (t *namedTable) ReadChanges(ctx context.Context, q source.ChangeQuery, c *source.Changes) error {
 	err := t.Shard.ReadChanges(ctx, q, c)
 	return t.answered(c.Server, err)
 }
 
-// NextID implements source.Shard.
 func (t *namedTable) NextID(ctx context.Context) (uint64, error) {
 	id, err := t.Shard.NextID(ctx)
 	return id, t.of.named(err)
@@ -355,7 +330,6 @@ func (t *namedTable) ReadHead(ctx context.Context, wait time.Duration, p *source
 	return seen && t.answered(p.Server, nil) == nil, err
 }
 
-// Started implements source.Uptimer.
 func (t *namedTable) Started() time.Time {
 	if able, is := t.Shard.(source.Uptimer); is {
 		return able.Started()

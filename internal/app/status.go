@@ -186,15 +186,6 @@ func (h health) waiting() *standby.Status {
 	return nil
 }
 
-// refusal returns why a process that waits would not take over, though it is ready.
-func refusal(s *standby.Status) []httpapi.Reason {
-	if len(s.Differing) == 0 {
-		return nil
-	}
-	return []httpapi.Reason{{Reason: fmt.Sprintf("standby: %s works with another configuration, so this process does not take over: make these the same, or stop the others: %s",
-		&s.Other, strings.Join(s.Differing, ", "))}}
-}
-
 // worker names the member that works, for people.
 func worker(s *standby.Status) string {
 	switch {

@@ -25,7 +25,22 @@ func streamGroups(cfg *config.Config, inspected map[store.Key]source.TableInspec
 		s := &cfg.Streams[i]
 		g := Group{Kind: "stream", Name: s.Name}
 		g.Findings = meaningFindings(cfg, s, kept.Shards)
-		g.Findings = append(g.Findings, unmatched(cfg, s)...)
+		var patterns []string
+		for _, pattern := range s.Patterns {
+			names := cfg.Matching(s, pattern)
+			if s.Looked && len(names) == 0 {
+				g.Add(inspect.Unsafe, inspect.NoTable, pattern, "matches no table that the login may read: bridge waits for one").
+					Says("correct %s, grant SELECT, or create the table", option.Table)
+			}
+			shown := strings.Join(names[:min(shownMatches, len(names))], ", ")
+			if len(names) > shownMatches {
+				shown += ", …"
+			}
+			if shown != "" {
+				shown = " (" + shown + ")"
+			}
+			patterns = append(patterns, fmt.Sprintf("%s matches %s%s", pattern, terminal.Count(len(names), "table"), shown))
+		}
 		var tables []source.TableInspection
 		for _, name := range s.Tables {
 			if former := FormerName(cfg, s, name, known); former != nil {
@@ -53,10 +68,7 @@ func streamGroups(cfg *config.Config, inspected map[store.Key]source.TableInspec
 		if order := orderOf(tables); order != "" {
 			parts = append(parts, "ids "+order)
 		}
-		for _, pattern := range s.Patterns {
-			parts = append(parts, matches(cfg, s, pattern))
-		}
-		g.Summary = strings.Join(append(parts, tailFrom(s, kept.Known, positions)), ", ")
+		g.Summary = strings.Join(append(append(parts, patterns...), tailFrom(s, kept.Known, positions)), ", ")
 		groups = append(groups, g)
 	}
 	return groups
@@ -64,31 +76,6 @@ func streamGroups(cfg *config.Config, inspected map[store.Key]source.TableInspec
 
 // shownMatches is how many tables of a pattern are named.
 const shownMatches = 5
-
-// matches names the tables that a pattern has matched.
-func matches(cfg *config.Config, s *config.Stream, pattern string) string {
-	names := cfg.Matching(s, pattern)
-	shown := strings.Join(names[:min(shownMatches, len(names))], ", ")
-	if len(names) > shownMatches {
-		shown += ", …"
-	}
-	if shown != "" {
-		shown = " (" + shown + ")"
-	}
-	return fmt.Sprintf("%s matches %s%s", pattern, terminal.Count(len(names), "table"), shown)
-}
-
-// unmatched returns a finding for each pattern that no table matches.
-func unmatched(cfg *config.Config, s *config.Stream) []inspect.Finding {
-	var r inspect.Report
-	for _, pattern := range s.Patterns {
-		if s.Looked && len(cfg.Matching(s, pattern)) == 0 {
-			r.Add(inspect.Unsafe, inspect.NoTable, pattern, "matches no table that the login may read: bridge waits for one").
-				Says("correct %s, grant SELECT, or create the table", option.Table)
-		}
-	}
-	return r.Findings
-}
 
 // orderOf describes how the ids of tables are handed out, and why if it is the same for all.
 func orderOf(tables []source.TableInspection) string {
@@ -263,7 +250,11 @@ func (o *findingPrinter) finding(m *Merged) {
 	// A colon reads as the end of what and the beginning of do.
 	what := m.SubjectText() + " " + m.What
 	if m.Do != "" {
-		what += ". " + capital(m.Do)
+		do := m.Do
+		if first, size := utf8.DecodeRuneInString(do); !strings.HasPrefix(do, "bridge ") {
+			do = string(unicode.ToUpper(first)) + do[size:]
+		}
+		what += ". " + do
 	}
 	if len(m.Statements) > 0 {
 		what += ":"
@@ -275,14 +266,6 @@ func (o *findingPrinter) finding(m *Merged) {
 	if more := len(m.Statements) - MostStatements; more > 0 {
 		fmt.Fprintf(&o.text, "%s… and %d more, see --json\n", strings.Repeat(" ", indent+9+2), more)
 	}
-}
-
-func capital(text string) string {
-	r, size := utf8.DecodeRuneInString(text)
-	if strings.HasPrefix(text, "bridge ") {
-		return text
-	}
-	return string(unicode.ToUpper(r)) + text[size:]
 }
 
 // worstLabel returns the label of the worst finding. A finding that blocks bridge is worst.

@@ -193,8 +193,10 @@ func TestACommandReadsFewVariables(t *testing.T) {
 	if _, err := h.Token(); err == nil || !strings.Contains(err.Error(), "BRIDGE_HTTP_TOKEN_FILE") {
 		t.Error(err)
 	}
-	if h, err := LoadHTTP(nil); err != nil || h.Token != nil {
-		t.Errorf("%+v, %v", h, err)
+	for text, want := range map[string]string{"": "127.0.0.1:8080", "0.0.0.0:81": "127.0.0.1:81", "[::]:81": "[::1]:81", "[2001:db8::]:1": "[2001:db8::]:1"} {
+		if h, err := LoadHTTP([]string{"BRIDGE_HTTP_ADDR=" + text}); err != nil || h.Addr != want || h.Token != nil {
+			t.Errorf("%q: %+v, %v, want %q", text, h, err, want)
+		}
 	}
 }
 

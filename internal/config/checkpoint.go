@@ -267,28 +267,19 @@ func (l *loader) connections(s *Source, global int) int {
 	return most
 }
 
-// checkRate warns of a rate that bounds nothing.
-func (l *streamLoader) checkRate() {
-	if l.stream.IDOrder == "none" && l.env[l.begin+rateName] != "" {
-		l.warn(l.begin+rateName, "has no effect with %sID_ORDER=none, where reconcile alone reads the rows: set %sRECONCILE_RATE", l.begin, l.begin)
-	}
-}
-
-// isLimit reports whether a reload changes a variable while streams run.
-func isLimit(c *Config, variable string) bool {
-	if variable == prefix+rateName || variable == prefix+"SOURCE_"+connectionsName {
-		return true
-	}
-	return slices.ContainsFunc(c.Streams, func(s Stream) bool { return variable == StreamPrefix(s.Name)+rateName }) ||
-		slices.ContainsFunc(c.Sources, func(s Source) bool { return s.Name != "" && variable == sourcePrefixOf(s.Name)+connectionsName })
-}
-
 // setFingerprints notes what the environment says about limits, and about all else.
 func setFingerprints(c *Config, env environment) {
+	limit := map[string]bool{prefix + rateName: true, prefix + "SOURCE_" + connectionsName: true}
+	for i := range c.Streams {
+		limit[StreamPrefix(c.Streams[i].Name)+rateName] = true
+	}
+	for i := range c.Sources {
+		limit[sourcePrefixOf(c.Sources[i].Name)+connectionsName] = c.Sources[i].Name != ""
+	}
 	limits, others := sha256.New(), sha256.New()
 	for _, name := range slices.Sorted(maps.Keys(env)) {
 		sum := others
-		if isLimit(c, name) {
+		if limit[name] {
 			sum = limits
 		}
 		// A hash takes all that is written.

@@ -173,17 +173,6 @@ func TestStreamLoggerNamesTheVariablesOfItsStream(t *testing.T) {
 	}
 }
 
-func TestEventVersion(t *testing.T) {
-	if got := load(t, minimal()).Streams[0].Version; got != "1.0.0" {
-		t.Errorf("without one it is %q", got)
-	}
-	cfg := load(t, with("BRIDGE_STREAM_ORDERS_EVENT_VERSION", "2.0.10"))
-	e, err := cfg.Encoder(&cfg.Streams[0], cfg.Streams[0].Tables[0])
-	if err != nil || e.Version() != "2.0.10" {
-		t.Errorf("got %v, %v", e, err)
-	}
-}
-
 // TestConnections: a source can have its own bound, none too.
 func TestConnections(t *testing.T) {
 	for own, want := range map[string]int{"-": 9, "12": 12, "0": 0} {
@@ -193,13 +182,6 @@ func TestConnections(t *testing.T) {
 		}
 	}
 	load(t, with("BRIDGE_SOURCE_CONNECTIONS", "7"))
-}
-
-func TestStaleAfter(t *testing.T) {
-	cfg := load(t, with("BRIDGE_STREAM_ORDERS_STALE_AFTER", "10m", "BRIDGE_STREAM_ORDERS_MODIFIED", "m", "BRIDGE_STREAM_ORDERS_RECONCILE_INTERVAL", "1m"))
-	if spec := cfg.Streams[0].Spec("t"); spec.StaleAfter != 10*time.Minute || spec.Zone == nil || len(cfg.Warnings) != 0 {
-		t.Errorf("%+v, warned of %v", spec, cfg.Warnings)
-	}
 }
 
 func TestChangesLimitsAlone(t *testing.T) {

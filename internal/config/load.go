@@ -90,7 +90,11 @@ func (d *Drivers) Load(environ []string, secrets *Redactor) (*Config, error) {
 		l.checkSources(cfg)
 	}
 	l.checkTables(cfg)
-	l.checkPatterns(cfg)
+	for i := range cfg.Streams {
+		for j := range i {
+			l.checkOverlap(cfg, &cfg.Streams[j], &cfg.Streams[i])
+		}
+	}
 	if !l.has(sinkVariable) {
 		checkTopics(l, cfg)
 		checkBounds(l, cfg)
@@ -234,7 +238,9 @@ func (e *Error) Error() string {
 	}
 	b.WriteString("the configuration is wrong:")
 	for _, f := range e.Faults {
-		fmt.Fprintf(&b, "\n  %s: %s", printable(f.Variable), strings.Join(strings.Fields(f.Text), " "))
+		// A name may have control characters.
+		name := strconv.QuoteToASCII(f.Variable)
+		fmt.Fprintf(&b, "\n  %s: %s", name[1:len(name)-1], strings.Join(strings.Fields(f.Text), " "))
 	}
 	return b.String()
 }
@@ -260,14 +266,6 @@ func (f *faults) err() error {
 		return cmp.Or(cmp.Compare(a.Variable, b.Variable), cmp.Compare(a.Text, b.Text))
 	})
 	return &Error{Faults: slices.Compact(f.all)}
-}
-
-// printable returns the name of a variable fit for one line.
-func printable(name string) string {
-	if quoted := strconv.QuoteToASCII(name); quoted != `"`+name+`"` {
-		return quoted[1 : len(quoted)-1]
-	}
-	return name
 }
 
 // Suggestion returns ": did you mean <before><candidate>?" for the candidate that is nearest to

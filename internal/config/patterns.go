@@ -10,17 +10,6 @@ import (
 	"example.org/bridge/source"
 )
 
-// setTables sets what TABLE names, in its order.
-func (s *Stream) setTables(items []string) {
-	s.items = items
-	for _, item := range items {
-		if source.IsPattern(item) {
-			s.Patterns = append(s.Patterns, item)
-		}
-	}
-	s.Tables = s.named()
-}
-
 // named are the tables that TABLE names without a pattern.
 func (s *Stream) named() []string {
 	if len(s.Patterns) == 0 {
@@ -144,23 +133,7 @@ func (c *Config) CanPublish(s *Stream, table string) error {
 // sample returns a table that may match a pattern; a name stays as it is.
 func sample(item string) string { return strings.NewReplacer("*", "x", "?", "x").Replace(item) }
 
-// samples returns a table that may match for each pattern.
-func (s *Stream) samples() (tables []string) {
-	for _, pattern := range s.Patterns {
-		tables = append(tables, sample(pattern))
-	}
-	return tables
-}
-
-// checkPatterns refuses a pattern that may match a table of another stream.
-func (l *loader) checkPatterns(cfg *Config) {
-	for i := range cfg.Streams {
-		for j := range i {
-			l.checkOverlap(cfg, &cfg.Streams[j], &cfg.Streams[i])
-		}
-	}
-}
-
+// checkOverlap refuses a pattern that may match a table of another stream.
 func (l *loader) checkOverlap(cfg *Config, first, second *Stream) {
 	for at, b := range second.items {
 		for before, a := range first.items {
@@ -183,16 +156,4 @@ func (all Sources) mayShare(a, b string) bool {
 	databaseA, tableA := all.physical(a)
 	databaseB, tableB := all.physical(b)
 	return source.MayShare(databaseA, databaseB) && source.MayShare(tableA, tableB)
-}
-
-// anyTables returns names that stand for all tables that patterns may match, for destinations that
-// have wildcards.
-func (s *Stream) anyTables(c *Config) (names []string) {
-	for _, pattern := range s.Patterns {
-		_, rest := c.SourceOf(pattern)
-		if name := strings.TrimSuffix(pattern, rest) + open; !slices.Contains(names, name) {
-			names = append(names, name)
-		}
-	}
-	return names
 }

@@ -94,12 +94,23 @@ func (c *Config) destinations(streams []Stream, unknown string, typed, former bo
 		s := &streams[i]
 		tables := s.Tables
 		if unknown == open {
-			tables = slices.Concat(tables, s.anyTables(c))
+			// A name that stands for all tables that match a pattern.
+			tables = slices.Clone(tables)
+			for _, pattern := range s.Patterns {
+				_, rest := c.SourceOf(pattern)
+				if name := strings.TrimSuffix(pattern, rest) + open; !slices.Contains(tables, name) {
+					tables = append(tables, name)
+				}
+			}
 		}
 		for _, table := range tables {
 			types := []string{unknown}
-			if typed {
-				types = c.types(s, table)
+			if encoder, err := c.Encoder(s, table); typed && err != nil {
+				types = []string{open}
+			} else if typed && s.Kind == event.Release {
+				types = []string{encoder.Type(event.Published)}
+			} else if typed {
+				types = []string{encoder.Type(event.Added), encoder.Type(event.Modified), encoder.Type(event.Deleted)}
 			}
 			for _, one := range types {
 				all = c.fill(all, s, table, unknown, one, former)
@@ -168,18 +179,6 @@ func (c *Config) DeadLetters() ([]string, error) {
 	return slices.Compact(all), nil
 }
 
-// types returns the types that the events of a shard have.
-func (c *Config) types(s *Stream, table string) []string {
-	encoder, err := c.Encoder(s, table)
-	if err != nil {
-		return []string{open}
-	}
-	if s.Kind == event.Release {
-		return []string{encoder.Type(event.Published)}
-	}
-	return []string{encoder.Type(event.Added), encoder.Type(event.Modified), encoder.Type(event.Deleted)}
-}
-
 // open stands for what is not known before an event is.
 const open = "\x00"
 
@@ -221,16 +220,20 @@ func (c *Config) Uncompactable() map[string]string {
 	reasons := make(map[string]string)
 	for i := range c.Streams {
 		s := &c.Streams[i]
-		tables := make(map[string]int)
+		shared := make(map[string]int)
 		// A pattern may match a further table at any time.
-		for _, table := range append(slices.Clone(s.Tables), s.samples()...) {
+		tables := slices.Clone(s.Tables)
+		for _, pattern := range s.Patterns {
+			tables = append(tables, sample(pattern))
+		}
+		for _, table := range tables {
 			for _, topic := range c.Addresses(s, table, "") {
-				if tables[topic]++; tables[topic] == 1 {
+				if shared[topic]++; shared[topic] == 1 {
 					streams[topic] = append(streams[topic], s)
 				}
 			}
 		}
-		for topic, n := range tables {
+		for topic, n := range shared {
 			if why := s.sharedKeys(n); why != "" {
 				reasons[topic] = why
 			}

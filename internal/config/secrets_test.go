@@ -183,16 +183,6 @@ func TestNoValueReachesAFault(t *testing.T) {
 	}
 }
 
-// TestShortSecrets are parts of words.
-func TestShortSecrets(t *testing.T) {
-	var r Redactor
-	r.add("a")
-	r.add("")
-	if got := r.Clean("table"); got != "table" {
-		t.Errorf("%q", got)
-	}
-}
-
 func TestWithFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "bridge.env")
 	write := func(text string) {

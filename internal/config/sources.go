@@ -235,21 +235,6 @@ func (c *Config) SharedDatabase(a, b *Source) string {
 	return ""
 }
 
-// alone returns the source of the first of tables where all of them are in a database that is
-// alone, else nil.
-func (all Sources) alone(tables []string) (first *Source) {
-	for _, table := range tables {
-		s, _ := all.SourceOf(table)
-		if !s.Alone {
-			return nil
-		}
-		if first == nil {
-			first = s
-		}
-	}
-	return first
-}
-
 // physical splits a table as configured into its database, behind the name of its source, and its
 // name: no other table has both.
 func (all Sources) physical(table string) (database, name string) {

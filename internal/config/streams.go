@@ -32,7 +32,19 @@ func (l *streamLoader) load() Stream {
 	l.parse(&s.streamSettings, l.begin, false)
 	l.parse(&s.Tuning, l.begin, true)
 
-	s.setTables(l.tables())
+	if table := l.begin + "TABLE"; s.Table != "" && !l.has(table) {
+		items, err := source.ExpandTables(s.Table)
+		if err != nil {
+			l.add(table, "%s", unquoted(err, s.Table))
+		}
+		s.items = items
+		for _, item := range items {
+			if source.IsPattern(item) {
+				s.Patterns = append(s.Patterns, item)
+			}
+		}
+		s.Tables = s.named()
+	}
 	s.Fields = l.fields()
 	s.Deleted, s.Deletion = parseDeletion(l.loader, l.begin+"DELETED", s.Gone)
 	l.eventTypes()
@@ -49,27 +61,27 @@ func (l *streamLoader) load() Stream {
 	}
 	l.warnOfTombstones()
 	l.contradictions()
-	l.checkRate()
+	if s.IDOrder == "none" && l.env[l.begin+rateName] != "" {
+		l.warn(l.begin+rateName, "has no effect with %sID_ORDER=none, where reconcile alone reads the rows: set %sRECONCILE_RATE", l.begin, l.begin)
+	}
 	l.payload()
 	l.checkStale()
-	if src := l.cfg.alone(s.items); src != nil && l.env[l.begin+"TIME_ZONE"] != "" {
+	among := slices.ContainsFunc(s.items, func(table string) bool { src, _ := l.cfg.SourceOf(table); return !src.Alone })
+	if len(s.items) > 0 && !among && l.env[l.begin+"TIME_ZONE"] != "" {
+		src, _ := l.cfg.SourceOf(s.items[0])
 		l.warn(l.begin+"TIME_ZONE", "has no effect with the source %s:, where %sTIME_ZONE holds for the whole file", src.Scheme, prefix)
 	}
 	l.destination()
-	l.deadLetter()
+	if check := l.cfg.Sink.Destinations.Check; check != nil && s.DeadLetter != "" {
+		if err := check(s.DeadLetter); err != nil {
+			variable := l.begin + "DEAD_LETTER"
+			if l.env[variable] == "" {
+				variable = prefix + "DEAD_LETTER"
+			}
+			l.add(variable, "%s", unquoted(err, s.DeadLetter))
+		}
+	}
 	return *s
-}
-
-func (l *streamLoader) tables() []string {
-	variable, pattern := l.begin+"TABLE", l.stream.Table
-	if pattern == "" || l.has(variable) {
-		return nil
-	}
-	tables, err := source.ExpandTables(pattern)
-	if err != nil {
-		l.add(variable, "%s", unquoted(err, pattern))
-	}
-	return tables
 }
 
 // quotation finds what an error may quote: text in quotes and in braces.
@@ -149,9 +161,18 @@ func (l *streamLoader) contradictions() {
 		}
 		l.add(variable, "is hold, but ID_ORDER is segmented, where a gap may stay open for hours: use late")
 	}
-	l.keyInFields()
 	if l.stream.Kind == event.Release && l.stream.Deleted != "" {
 		l.warn(l.begin+"DELETED", "has no effect on a release stream: each row of it is a fact")
+	}
+	if l.stream.Fields == nil || l.stream.Kind != event.Capability {
+		return
+	}
+	// A deleted event carries the key and nothing else.
+	for i, column := range l.stream.Key {
+		published := slices.ContainsFunc(l.stream.Fields, func(f event.Field) bool { return strings.EqualFold(f.Column, column) })
+		if !published && !strings.EqualFold(column, l.stream.ID) {
+			l.add(l.begin+"FIELDS", "leaves out item %d of %sKEY, without which a deleted event does not say what was deleted: add it", i+1, l.begin)
+		}
 	}
 }
 
@@ -166,20 +187,6 @@ func (l *streamLoader) checkStale() {
 		l.add(variable, "needs the column that says when a row was touched last: set %sMODIFIED", l.begin)
 	case l.stream.ReconcileInterval > l.stream.StaleAfter:
 		l.warn(variable, "is %s, and a reconcile finds the rows up to %s later: set %sRECONCILE_INTERVAL=%s, say", l.stream.StaleAfter, l.stream.ReconcileInterval, l.begin, max(time.Second, l.stream.StaleAfter/10))
-	}
-}
-
-// keyInFields finds a key column that FIELDS leaves out: a deleted event carries the key and
-// nothing else.
-func (l *streamLoader) keyInFields() {
-	if l.stream.Fields == nil || l.stream.Kind != event.Capability {
-		return
-	}
-	for i, column := range l.stream.Key {
-		published := slices.ContainsFunc(l.stream.Fields, func(f event.Field) bool { return strings.EqualFold(f.Column, column) })
-		if !published && !strings.EqualFold(column, l.stream.ID) {
-			l.add(l.begin+"FIELDS", "leaves out item %d of %sKEY, without which a deleted event does not say what was deleted: add it", i+1, l.begin)
-		}
 	}
 }
 
@@ -204,36 +211,18 @@ func (l *streamLoader) destination() {
 		l.add(variable, "has {source}, and table %d of %sTABLE is of the source without a name: name the source in %s, or leave {source} out", i+1, l.begin, sourcesVariable)
 		return
 	}
-	if to.Topics && len(template.Columns()) == 0 {
-		l.topics()
+	if !to.Topics || len(template.Columns()) > 0 {
+		return
 	}
-}
-
-// topics checks the topics that a template makes: all they depend on is known.
-func (l *streamLoader) topics() {
-	variable := l.begin + "DESTINATION"
+	// All that these topics depend on is known.
 	for _, item := range l.stream.items {
-		topic := l.cfg.Destination(l.stream, sample(item))
-		if bus.CheckTopic(topic) != nil {
+		switch topic := l.cfg.Destination(l.stream, sample(item)); {
+		case bus.CheckTopic(topic) != nil:
 			l.add(variable, "makes a name that no Kafka topic can have: see to 1 to 249 letters, digits and . _ - with FAMILY, TAG, BRIDGE_DOMAIN_ID and TABLE filled in")
 			return
-		}
-		if topic == l.stream.DeadLetter {
+		case topic == l.stream.DeadLetter:
 			l.add(variable, "leads to the topic of DEAD_LETTER: use different topics")
 			return
-		}
-	}
-}
-
-// deadLetter checks the destination of rejected messages.
-func (l *streamLoader) deadLetter() {
-	variable := l.begin + "DEAD_LETTER"
-	if l.env[variable] == "" {
-		variable = prefix + "DEAD_LETTER"
-	}
-	if check := l.cfg.Sink.Destinations.Check; check != nil && l.stream.DeadLetter != "" {
-		if err := check(l.stream.DeadLetter); err != nil {
-			l.add(variable, "%s", unquoted(err, l.stream.DeadLetter))
 		}
 	}
 }
@@ -244,12 +233,12 @@ func (l *loader) checkTables(cfg *Config) {
 		known := make(map[string]bool)
 		for _, table := range s.Tables {
 			database, name := cfg.physical(table)
-			if full := database + "." + name; known[full] {
+			full := database + "." + name
+			if known[full] {
 				l.add(StreamPrefix(s.Name)+"TABLE", "names one table twice, with and without its database: name it once")
 				break
-			} else {
-				known[full] = true
 			}
+			known[full] = true
 		}
 	}
 }

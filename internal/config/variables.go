@@ -1,6 +1,8 @@
 package config
 
 import (
+	"regexp"
+
 	"context"
 	"encoding"
 	"errors"
@@ -163,7 +165,10 @@ func parseEnvironment(environ []string, spaced ...string) environment {
 	env := environment{}
 	for _, entry := range environ {
 		name, value, _ := strings.Cut(entry, "=")
-		if !strings.HasPrefix(name, prefix) || isException(name) {
+		ours, is := strings.CutPrefix(name, prefix)
+		// Kubernetes sets SERVICE_* and PORT* for a Service named bridge, and the tests have
+		// variables of their own.
+		if !is || slices.ContainsFunc([]string{"TEST_", "SERVICE_", "PORT"}, func(begin string) bool { return strings.HasPrefix(ours, begin) }) {
 			continue
 		}
 		if !slices.Contains(spaced, name) {
@@ -174,17 +179,6 @@ func parseEnvironment(environ []string, spaced ...string) environment {
 		}
 	}
 	return env
-}
-
-// isException reports whether a variable is none of ours: Kubernetes sets BRIDGE_SERVICE_* and
-// BRIDGE_PORT* for a Service named bridge, and the tests have variables of their own.
-func isException(name string) bool {
-	for _, begin := range []string{"TEST_", "SERVICE_", "PORT"} {
-		if strings.HasPrefix(name[len(prefix):], begin) {
-			return true
-		}
-	}
-	return false
 }
 
 // known returns the names of all variables that there are with these streams.
@@ -240,6 +234,9 @@ func (v *Variable) names() []string {
 	return []string{v.Name}
 }
 
+// serviceLink matches what Kubernetes may have set for a Service whose name begins with "bridge-".
+var serviceLink = regexp.MustCompile(`_SERVICE_(HOST|PORT)|_PORT(_|$)`)
+
 // refuseUnknown adds a fault for every variable that nobody reads. Without knowing all streams,
 // those that may belong to one are let pass, and so are those of sources without knowing all of
 // these.
@@ -257,20 +254,13 @@ func (l *loader) refuseUnknown(streams []string, allStreams, allSources bool) {
 			text += " It belongs to no stream of " + prefix + "STREAMS"
 		case ofSource:
 			text += " It belongs to no source of " + sourcesVariable
-		case isServiceLink(name):
+		case serviceLink.MatchString(name):
 			text += " If Kubernetes sets it for a Service, put enableServiceLinks: false into the pod"
 		default:
 			text += " See bridge help variables"
 		}
 		l.add(name, "%s", text)
 	}
-}
-
-// isServiceLink reports whether Kubernetes may have set a variable for a Service whose name begins
-// with "bridge-".
-func isServiceLink(name string) bool {
-	return strings.Contains(name, "_SERVICE_HOST") || strings.Contains(name, "_SERVICE_PORT") ||
-		strings.HasSuffix(name, "_PORT") || strings.Contains(name, "_PORT_")
 }
 
 // parsers replace those of the env package, whose errors quote the value.

@@ -60,7 +60,7 @@ func (f *forwarder) admit(h http.Handler) http.Handler {
 				shown.may, shown.err = f.proofs.verify(token, r, &peer)
 			}
 		}
-		h.ServeHTTP(w, shown.on(r))
+		h.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), provedKey{}, shown)))
 	})
 }
 
@@ -104,7 +104,6 @@ func extend(w http.ResponseWriter, by time.Duration) {
 // extending is a writer of an answer that may go on and on: each write has a deadline of its own.
 type extending struct{ http.ResponseWriter }
 
-// Write implements http.ResponseWriter.
 func (e extending) Write(p []byte) (int, error) {
 	extend(e.ResponseWriter, writeTimeout)
 	return e.ResponseWriter.Write(p)
@@ -207,7 +206,6 @@ func (f *forwarder) transport(peer *Peer) http.RoundTripper {
 // failing is a transport that sends nothing.
 type failing struct{ err error }
 
-// RoundTrip implements http.RoundTripper.
 func (f failing) RoundTrip(*http.Request) (*http.Response, error) { return nil, f.err }
 
 func schemeOf(tls bool) string {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"crypto/subtle"
+	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -67,7 +68,7 @@ type Server struct {
 
 // Open binds the port; Run serves it. The error is ErrPortTaken if another process listens there.
 func Open(ctx context.Context, o Options) (*Server, error) {
-	closing := make(chan struct{})
+	closing, end := context.WithCancel(context.WithoutCancel(ctx))
 	s := &Server{server: &http.Server{
 		Handler:        handler(&o, closing),
 		ReadTimeout:    readTimeout,
@@ -76,14 +77,14 @@ func Open(ctx context.Context, o Options) (*Server, error) {
 		MaxHeaderBytes: maxRequestBytes,
 		ErrorLog:       errorLog(o.Logger),
 	}}
-	s.server.RegisterOnShutdown(func() { close(closing) })
+	s.server.RegisterOnShutdown(end)
 	s.serve = s.server.Serve
 	if files := o.Access.TLS; files.Cert != "" {
-		shown := certificate{files: files, log: o.Logger}
-		var err error
-		if s.server.TLSConfig, err = shown.config(); err != nil {
+		shown := &certificate{files: files, log: o.Logger}
+		if _, err := shown.get(nil); err != nil {
 			return nil, err
 		}
+		s.server.TLSConfig = &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: shown.get}
 		s.serve = func(l net.Listener) error { return s.server.ServeTLS(l, "", "") }
 	}
 	var err error
@@ -124,11 +125,11 @@ func (s *Server) Run(ctx context.Context) error {
 // Handler answers the paths of bridge. It refuses a POST that a browser sends from a page of
 // another origin, and what access does not allow.
 func Handler(d Daemon, metrics prometheus.Gatherer, access Access) http.Handler {
-	return handler(&Options{Daemon: func() Daemon { return d }, Metrics: metrics, Access: access}, nil)
+	return handler(&Options{Daemon: func() Daemon { return d }, Metrics: metrics, Access: access}, context.Background())
 }
 
-// handler is Handler. Answers without an end do end once closing is closed.
-func handler(o *Options, closing <-chan struct{}) http.Handler {
+// handler is Handler. Answers without an end do end once closing does.
+func handler(o *Options, closing context.Context) http.Handler {
 	d, access := o.Daemon, &o.Access
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /livez", func(w http.ResponseWriter, _ *http.Request) { live(w, d) })
@@ -268,15 +269,15 @@ var (
 // guard lets those requests pass to h that have what they need.
 func (a *Access) guard(n need, h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		switch status, err := a.refuses(n, r); status {
-		case 0:
+		status, err := a.refuses(n, r)
+		if err == nil {
 			h.ServeHTTP(w, r)
-		case http.StatusUnauthorized:
-			w.Header().Set("WWW-Authenticate", `Bearer realm="bridge"`)
-			answer(w, status, refused{err.Error()})
-		default:
-			answer(w, status, refused{err.Error()})
+			return
 		}
+		if status == http.StatusUnauthorized {
+			w.Header().Set("WWW-Authenticate", `Bearer realm="bridge"`)
+		}
+		answer(w, status, refused{err.Error()})
 	})
 }
 
@@ -290,10 +291,10 @@ func (a *Access) mayRead(r *http.Request) bool {
 // forwarded request counts as one from elsewhere, wherever the other process is, and its caller may
 // do what its proof says: that was decided where it entered.
 func (a *Access) refuses(n need, r *http.Request) (int, error) {
-	shown := provedOf(r)
+	shown, _ := r.Context().Value(provedKey{}).(proved)
 	elsewhere := isForwarded(r) || !isLoopback(r.RemoteAddr)
 	switch {
-	case isLocal(r) || shown.allows(n):
+	case isLocal(r), shown.err == nil && (shown.may == toChange || shown.may == n):
 		return 0, nil
 	case a.Token == nil && n == toRead && elsewhere:
 		return 0, nil
@@ -309,21 +310,14 @@ func (a *Access) refuses(n need, r *http.Request) (int, error) {
 	if shown.err != nil {
 		return http.StatusUnauthorized, shown.err
 	}
-	if !hasToken(r, token) {
+	// It takes as long for a wrong one.
+	scheme, sent, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+	want, got := sha256.Sum256([]byte(token)), sha256.Sum256([]byte(strings.TrimSpace(sent)))
+	if subtle.ConstantTimeCompare(want[:], got[:]) != 1 || !strings.EqualFold(scheme, "Bearer") {
 		return http.StatusUnauthorized, fmt.Errorf("%w: send that of %s as Authorization: Bearer, as the commands do where it is set", errWrongToken, a.Setting)
 	}
 	return 0, nil
 }
-
-// hasToken reports whether a request has a token. It takes as long for a wrong one.
-func hasToken(r *http.Request, token string) bool {
-	scheme, sent, _ := strings.Cut(r.Header.Get("Authorization"), " ")
-	a, b := sha256.Sum256([]byte(strings.TrimSpace(sent))), sha256.Sum256([]byte(token))
-	return subtle.ConstantTimeCompare(a[:], b[:]) == 1 && strings.EqualFold(scheme, "Bearer")
-}
-
-// bearer puts the token on a request.
-func bearer(header http.Header, token string) { header.Set("Authorization", "Bearer "+token) }
 
 // isLocal reports whether a program on this host has sent a request. A page in a browser has not,
 // whatever name it has given to 127.0.0.1, and a proxy that says so has not: it is on this host,

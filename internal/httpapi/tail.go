@@ -122,20 +122,16 @@ func (t *tail) run(ctx context.Context, listener *tap.Listener) {
 		case <-sign.C:
 			t.comment()
 		case <-listener.Ready():
-			t.drain(listener)
+			events, left := listener.Drain()
+			for _, e := range events {
+				t.write("", tailEventOf(e))
+			}
+			if left > 0 {
+				t.write(tailLeft, LeftOut{left})
+			}
+			t.flush()
 		}
 	}
-}
-
-func (t *tail) drain(listener *tap.Listener) {
-	events, left := listener.Drain()
-	for _, e := range events {
-		t.write("", tailEventOf(e))
-	}
-	if left > 0 {
-		t.write(tailLeft, LeftOut{left})
-	}
-	t.flush()
 }
 
 // write writes one event of a kind.
@@ -175,20 +171,12 @@ func (t *tail) flush() {
 // errClosing is why answers without an end do end.
 var errClosing = errors.New("this bridge stops")
 
-// until has the context of requests end once closing is closed.
-func until(closing <-chan struct{}, h http.Handler) http.Handler {
+// until has the context of requests end once closing does.
+func until(closing context.Context, h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		ctx, end := context.WithCancelCause(r.Context())
-		done := make(chan struct{})
-		defer func() { end(nil); <-done }()
-		go func() {
-			defer close(done)
-			select {
-			case <-closing:
-				end(errClosing)
-			case <-ctx.Done():
-			}
-		}()
+		defer end(nil)
+		defer context.AfterFunc(closing, func() { end(errClosing) })()
 		h.ServeHTTP(w, r.WithContext(ctx))
 	})
 }

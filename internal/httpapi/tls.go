@@ -2,7 +2,6 @@ package httpapi
 
 import (
 	"bytes"
-	"context"
 	"crypto/hmac"
 	"crypto/rand"
 	"crypto/sha256"
@@ -38,21 +37,9 @@ type certificate struct {
 	failed bool
 }
 
-// config returns the configuration of a server with the certificate. The error is that of the first
-// read.
-func (c *certificate) config() (*tls.Config, error) {
-	if _, err := c.get(); err != nil {
-		return nil, err
-	}
-	return &tls.Config{
-		MinVersion:     tls.VersionTLS12,
-		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return c.get() },
-	}, nil
-}
-
 // get returns the certificate, which it reads again at each connection. While the files are no
 // pair, as between the replacement of one and of the other, the former one is good.
-func (c *certificate) get() (*tls.Certificate, error) {
+func (c *certificate) get(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	pair, err := tls.LoadX509KeyPair(c.files.Cert, c.files.Key)
@@ -147,11 +134,7 @@ func readCertificate(path string) (*x509.Certificate, error) {
 	if err != nil {
 		return nil, err
 	}
-	for len(text) > 0 {
-		var block *pem.Block
-		if block, text = pem.Decode(text); block == nil {
-			break
-		}
+	for block, rest := pem.Decode(text); block != nil; block, rest = pem.Decode(rest) {
 		if block.Type == "CERTIFICATE" {
 			return x509.ParseCertificate(block.Bytes)
 		}
@@ -252,7 +235,7 @@ func (p *proofs) use(nonce string) error {
 	return nil
 }
 
-// proved is what a forwarded request has shown of its caller.
+// proved is what a forwarded request has shown of its caller, in its context by provedKey.
 type proved struct {
 	may need
 	// err is why its proof is not accepted, nil where it is, or where there is none.
@@ -260,16 +243,3 @@ type proved struct {
 }
 
 type provedKey struct{}
-
-// provedOf returns what a request has shown, nothing where it was not forwarded.
-func provedOf(r *http.Request) proved {
-	shown, _ := r.Context().Value(provedKey{}).(proved)
-	return shown
-}
-
-func (p proved) on(r *http.Request) *http.Request {
-	return r.WithContext(context.WithValue(r.Context(), provedKey{}, p))
-}
-
-// allows reports whether a caller has what a request needs.
-func (p proved) allows(n need) bool { return p.err == nil && (p.may == toChange || p.may == n) }

@@ -91,7 +91,14 @@ func (h *Handler) Handle(ctx context.Context, r slog.Record) error {
 }
 
 // Flush writes the lines about further shards that are due at the end of their windows.
-func (h *Handler) Flush() { h.all.flush() }
+func (h *Handler) Flush() {
+	h.all.mu.Lock()
+	open := maps.Clone(h.all.open)
+	h.all.mu.Unlock()
+	for k, b := range open {
+		h.all.close(k, b)
+	}
+}
 
 // note takes the names of stream and shard from an attribute.
 func (h *Handler) note(a slog.Attr) {
@@ -169,15 +176,6 @@ func (a *bursts) close(k key, b *burst) {
 	b.end.Stop()
 	if more := len(b.shards) - len(b.own); more > 0 {
 		a.write(k, b, more)
-	}
-}
-
-func (a *bursts) flush() {
-	a.mu.Lock()
-	open := maps.Clone(a.open)
-	a.mu.Unlock()
-	for k, b := range open {
-		a.close(k, b)
 	}
 }
 

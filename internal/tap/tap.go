@@ -80,21 +80,6 @@ func (t *Tap) Listen(stream string) (*Listener, error) {
 	return l, nil
 }
 
-func (t *Tap) remove(l *Listener) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	before := t.listeners.Load()
-	if before == nil {
-		return
-	}
-	rest := slices.DeleteFunc(slices.Clone(*before), func(one *Listener) bool { return one == l })
-	if len(rest) == 0 {
-		t.listeners.Store(nil)
-		return
-	}
-	t.listeners.Store(&rest)
-}
-
 // Bounds of the buffer of a listener (invariant 7). An event of any size fits into an empty one.
 const (
 	maxEvents = 1000
@@ -130,7 +115,20 @@ func (l *Listener) Drain() (events []*Event, left int) {
 }
 
 // Close ends the listening.
-func (l *Listener) Close() { l.tap.remove(l) }
+func (l *Listener) Close() {
+	l.tap.mu.Lock()
+	defer l.tap.mu.Unlock()
+	before := l.tap.listeners.Load()
+	if before == nil {
+		return
+	}
+	rest := slices.DeleteFunc(slices.Clone(*before), func(one *Listener) bool { return one == l })
+	if len(rest) == 0 {
+		l.tap.listeners.Store(nil)
+		return
+	}
+	l.tap.listeners.Store(&rest)
+}
 
 // offer adds those of n events that there is room for. Once one is left out, so are all until the
 // next call of Drain.
@@ -163,32 +161,27 @@ func (e *Event) Born() (at time.Time, ok bool) {
 	if !e.Timed || m.State.Kind == sink.StateAbsent {
 		return at, false
 	}
-	var ms int64
+	// document is the part of an event that has its time.
+	type document struct {
+		Meta struct{ Time int64 }
+	}
+	var doc struct {
+		document
+		Data document
+	}
 	switch m.Format {
 	case sink.FormatRow, sink.FormatPayload:
-		if m.Bare == nil {
-			return at, false
+		if m.Bare != nil {
+			doc.Meta.Time = m.Bare.Time
 		}
-		ms = m.Bare.Time
 	case sink.FormatCloudEvents:
-		var cloud struct{ Data document }
-		if json.Unmarshal(m.Value, &cloud) != nil {
-			return at, false
+		if json.Unmarshal(m.Value, &doc) == nil {
+			doc.document = doc.Data
 		}
-		ms = cloud.Data.Meta.Time
 	default:
-		var doc document
-		if json.Unmarshal(m.Value, &doc) != nil {
-			return at, false
-		}
-		ms = doc.Meta.Time
+		_ = json.Unmarshal(m.Value, &doc.document)
 	}
-	return time.UnixMilli(ms).UTC(), ms != 0
-}
-
-// document is the part of an event that has its time.
-type document struct {
-	Meta struct{ Time int64 }
+	return time.UnixMilli(doc.Meta.Time).UTC(), doc.Meta.Time != 0
 }
 
 // Delay is how long it took from the time of the row until the event was acknowledged: the

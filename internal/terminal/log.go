@@ -47,12 +47,10 @@ func NewLogHandler(w io.Writer, options *slog.HandlerOptions, omitted ...string)
 	return &logHandler{w: w, options: *options, omitted: omitted, written: new(writtenDay)}
 }
 
-// Enabled implements slog.Handler.
 func (h *logHandler) Enabled(_ context.Context, level slog.Level) bool {
 	return h.options.Level == nil || level >= h.options.Level.Level()
 }
 
-// Handle implements slog.Handler.
 func (h *logHandler) Handle(_ context.Context, line slog.Record) error {
 	attrs := slices.Clone(h.attrs)
 	line.Attrs(func(a slog.Attr) bool {
@@ -135,7 +133,6 @@ func (h *logHandler) replaced(groups []string, a slog.Attr) (all []slog.Attr) {
 	return []slog.Attr{a}
 }
 
-// WithAttrs implements slog.Handler.
 func (h *logHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
 	next := *h
 	next.attrs = slices.Clone(h.attrs)
@@ -145,7 +142,6 @@ func (h *logHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
 	return &next
 }
 
-// WithGroup implements slog.Handler.
 func (h *logHandler) WithGroup(name string) slog.Handler {
 	next := *h
 	if name != "" {

@@ -160,10 +160,8 @@ func newUploader(o Options) *uploader {
 	return &uploader{o: o, client: &http.Client{Transport: transport, Timeout: o.Timeout}}
 }
 
-// Start implements otlptrace.Client.
 func (u *uploader) Start(context.Context) error { return nil }
 
-// Stop implements otlptrace.Client.
 func (u *uploader) Stop(context.Context) error {
 	u.client.CloseIdleConnections()
 	return nil

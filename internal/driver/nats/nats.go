@@ -76,6 +76,7 @@ func (d *Driver) Settings() []driver.Settings {
 
 func (d *Driver) Load(in *driver.Input) driver.BusTraits {
 	s, c := &d.stream, &d.conn
+	isCreds := func(text string) bool { return strings.Contains(text, "-----BEGIN NATS USER JWT-----") }
 	traits := driver.BusTraits{Protocol: "nats", Destinations: driver.Subjects, Transactions: true, LogsOutages: true}
 	if strings.ContainsAny(c.NATSDomain, ".*> \t") {
 		in.Fault("NATS_DOMAIN", "invalid JetStream domain: use a name without dots, blanks and wildcards")
@@ -83,7 +84,7 @@ func (d *Driver) Load(in *driver.Input) driver.BusTraits {
 	d.Options = jetstream.Options{
 		Connection: jetstream.Connection{
 			Name: "bridge", Stream: s.NATSStream, HandshakeFirst: c.NATSTLSHandshakeFirst, JetStreamDomain: c.NATSDomain,
-			Creds: secret(in, option.NATSCreds, c.NATSCreds, isCreds), NkeySeed: secret(in, option.NATSNKey, c.NATSNKey, isSeed),
+			Creds: secret(in, option.NATSCreds, c.NATSCreds, isCreds), NkeySeed: secret(in, option.NATSNKey, c.NATSNKey, seed.MatchString),
 		},
 		CreateStream: s.NATSCreateStream, Keeps: s.keeping(in),
 	}
@@ -219,11 +220,6 @@ func defaultClaim(domain string) string {
 }
 
 var seed = regexp.MustCompile(`S[UA-Z][A-Z2-7]{56,}`)
-
-// isSeed reports whether text holds an NKey seed, isCreds whether it is the contents of a
-// credentials file.
-func isSeed(text string) bool  { return seed.MatchString(text) }
-func isCreds(text string) bool { return strings.Contains(text, "-----BEGIN NATS USER JWT-----") }
 
 // secret checks a secret that may stand in the variable itself, in the file that the variable names
 // as the tools of NATS have it, or in the one that its _FILE twin names. It returns nil when none
