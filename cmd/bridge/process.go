@@ -161,7 +161,7 @@ func (e *environment) newClient() (*httpapi.Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &httpapi.Client{Addr: h.Addr, Setting: config.HTTPVariable, Token: h.Token, TLS: httpapi.TLS(h.TLS)}, nil
+	return &httpapi.Client{Addr: h.Addr, Setting: config.HTTPVariable, Token: h.Token, TLS: h.TLS}, nil
 }
 
 // asks has a command ask the bridge at BRIDGE_HTTP_ADDR.

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"example.org/bridge/checkpoint/store"
-	"example.org/bridge/internal/app/apptest"
 	"example.org/bridge/internal/stream"
 )
 
@@ -16,17 +15,8 @@ import (
 // from its first row once, also by a standby whose folder still knows the former one, as gone or
 // not.
 func TestAForgottenTableComesBackOnce(t *testing.T) {
-	findOften(t)
-	s := apptest.NewShop(t)
-	create := func(rows int) {
-		s.Exec(t, "CREATE TABLE log_2 (id INTEGER PRIMARY KEY AUTOINCREMENT, total INT)")
-		for range rows {
-			s.Exec(t, "INSERT INTO log_2 (total) VALUES (1)")
-		}
-	}
-	s.Env["BRIDGE_STREAMS"] = "orders,logs"
-	s.Env["BRIDGE_STREAM_LOGS_TABLE"], s.Env["BRIDGE_STREAM_LOGS_KIND"] = "log_*", "release"
-	create(4)
+	s := newLogs(t)
+	s.Create(t, "log_2", 4)
 	r := newReloading(t, s)
 	r.shown(t, 4, "log_2 running 4")
 	key := store.Key{Stream: "logs", Shard: "log_2"}
@@ -46,7 +36,7 @@ func TestAForgottenTableComesBackOnce(t *testing.T) {
 		_, marked := image.Shards[leftKey(key)]
 		return !known && !marked
 	})
-	create(9)
+	s.Create(t, "log_2", 9)
 	r.shown(t, 9, "log_2 running 9")
 	// A standby has the store of before, and takes what it lacks of the copy.
 	image := load()
@@ -79,10 +69,8 @@ func TestAForgottenTableComesBackOnce(t *testing.T) {
 // TestAResetOfAPattern: START decides again about all tables, those that are new, too, and one that
 // is gone stays so.
 func TestAResetOfAPattern(t *testing.T) {
-	findOften(t)
-	s := apptest.NewShop(t)
-	s.Env["BRIDGE_STREAMS"], s.Env["BRIDGE_SINK_URL"] = "orders,logs", "embedded://"+t.TempDir()
-	s.Env["BRIDGE_STREAM_LOGS_TABLE"], s.Env["BRIDGE_STREAM_LOGS_KIND"] = "log_*", "release"
+	s := newLogs(t)
+	s.Env["BRIDGE_SINK_URL"] = "embedded://" + t.TempDir()
 	s.Create(t, "log_1", 3)
 	s.Create(t, "log_2", 4)
 	r := newReloading(t, s)

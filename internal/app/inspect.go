@@ -130,7 +130,7 @@ func inspectHTTP(ctx context.Context, cfg *config.Config) (r inspect.Report) {
 	}
 	asking, cancel := context.WithTimeoutCause(ctx, livenessTimeout, errors.New("no answer from the address of the HTTP server"))
 	defer cancel()
-	client := &httpapi.Client{Addr: config.Reachable(cfg.HTTPAddr), Setting: config.HTTPVariable, TLS: httpapi.TLS(cfg.HTTPTLS)}
+	client := &httpapi.Client{Addr: config.Reachable(cfg.HTTPAddr), Setting: config.HTTPVariable, TLS: cfg.HTTPTLS}
 	// A bridge that is not live answers, too.
 	if _, _, err := client.Live(asking); err == nil {
 		r.Summary = cfg.HTTPAddr + ", where a bridge answers"

@@ -97,7 +97,7 @@ func (p *Process) open(ctx context.Context, cfg *config.Config, former *legacy) 
 // openHTTP binds the port of the HTTP server. The error names the variable.
 func (p *Process) openHTTP(ctx context.Context, cfg *config.Config) (*httpapi.Server, error) {
 	metrics := prometheus.GathererFunc(func() ([]*dto.MetricFamily, error) { return p.now.Load().registry.Gather() })
-	access := httpapi.Access{Token: cfg.HTTPToken, Setting: config.HTTPTokenVariable, Text: config.Text, TLS: httpapi.TLS(cfg.HTTPTLS)}
+	access := httpapi.Access{Token: cfg.HTTPToken, Setting: config.HTTPTokenVariable, Text: config.Text, TLS: cfg.HTTPTLS}
 	server, err := httpapi.Open(ctx, httpapi.Options{
 		Addr: cfg.HTTPAddr, Daemon: p.Daemon, Reload: p.Reload, Metrics: metrics, Access: access, Logger: p.opts.Logger,
 	})

@@ -231,10 +231,7 @@ func TestAMissingFileNamesItsVariable(t *testing.T) {
 		"BRIDGE_SOURCES": "a", "BRIDGE_SOURCE_A_URL": "sqlite://" + filepath.Join(t.TempDir(), "none.db"), "BRIDGE_SINK_URL": "stdout:",
 		"BRIDGE_STREAMS": "orders", "BRIDGE_STREAM_ORDERS_TABLE": "a/orders", "BRIDGE_STREAM_ORDERS_KIND": "release",
 	}
-	cfg, err := config.Load(env.Environ(), &config.Redactor{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	cfg := load(t, env)
 	sources, err := OpenSources(cfg, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
@@ -282,10 +279,7 @@ func TestOneFileUnderTwoNames(t *testing.T) {
 	maps.Copy(shop.Env, configtest.Env{
 		"BRIDGE_SOURCES": "a,b", "BRIDGE_SOURCE_A_URL": "sqlite://" + file, "BRIDGE_SOURCE_B_URL": "sqlite://" + link, "BRIDGE_STREAM_ORDERS_TABLE": "a/orders,b/orders",
 	})
-	cfg, err := config.Load(shop.Env.Environ(), &config.Redactor{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	cfg := load(t, shop.Env)
 	sources, err := OpenSources(cfg, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
@@ -308,10 +302,7 @@ func TestServersThatNothingTellsApart(t *testing.T) {
 		"BRIDGE_SINK_URL": "stdout:", "BRIDGE_STREAMS": "orders", "BRIDGE_STREAM_ORDERS_KIND": "release", "BRIDGE_STREAM_ORDERS_TABLE": "a/orders,b/orders",
 		"BRIDGE_SOURCES": "a,b", "BRIDGE_SOURCE_A_URL": "mysql://bridge@a/shop", "BRIDGE_SOURCE_B_URL": "mysql://bridge@b/shop",
 	}
-	cfg, err := config.Load(env.Environ(), &config.Redactor{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	cfg := load(t, env)
 	for server, want := range map[string]bool{"db 3306 1": true, "db 3306 1 read-only": true, "db 3306 1 uid=5": false, "2cb3a1a0-0000": false} {
 		sources, err := OpenSources(cfg, slog.New(slog.DiscardHandler))
 		if err != nil {

@@ -263,17 +263,11 @@ func (t TLS) Given() bool { return t != TLS{} }
 // called at each connect, so that files can be replaced while the program runs.
 func (t TLS) Config() func() (*tls.Config, error) {
 	return func() (*tls.Config, error) {
-		c := &tls.Config{MinVersion: tls.VersionTLS12}
-		if t.CA != "" {
-			pem, err := os.ReadFile(t.CA)
-			if err != nil {
-				return nil, fmt.Errorf("read the certificate authorities: %w", err)
-			}
-			c.RootCAs = x509.NewCertPool()
-			if !c.RootCAs.AppendCertsFromPEM(pem) {
-				return nil, fmt.Errorf("read the certificate authorities: no certificate in %s", t.CA)
-			}
+		roots, err := t.Roots()
+		if err != nil {
+			return nil, err
 		}
+		c := &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: roots}
 		if t.Cert != "" {
 			pair, err := tls.LoadX509KeyPair(t.Cert, t.Key)
 			if err != nil {
@@ -283,6 +277,22 @@ func (t TLS) Config() func() (*tls.Config, error) {
 		}
 		return c, nil
 	}
+}
+
+// Roots reads the certificate authorities, nil for those of the system.
+func (t TLS) Roots() (*x509.CertPool, error) {
+	if t.CA == "" {
+		return nil, nil
+	}
+	pem, err := os.ReadFile(t.CA)
+	if err != nil {
+		return nil, fmt.Errorf("read the certificate authorities: %w", err)
+	}
+	roots := x509.NewCertPool()
+	if !roots.AppendCertsFromPEM(pem) {
+		return nil, fmt.Errorf("read the certificate authorities: no certificate in %s", t.CA)
+	}
+	return roots, nil
 }
 
 // Size is a number of bytes, as a variable has it.

@@ -215,7 +215,7 @@ func (c *Client) send(ctx context.Context, r request) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
-	config, err := c.TLS.client(cmp.Or(c.Host, host))
+	config, err := clientConfig(c.TLS, cmp.Or(c.Host, host))
 	if err != nil {
 		return nil, err
 	}

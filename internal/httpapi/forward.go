@@ -194,7 +194,7 @@ func (f *forwarder) transport(peer *Peer) http.RoundTripper {
 			return failing{option.Errorf("it does not speak TLS, as this process does: set %s in all processes of the group", option.HTTPTLSCert)}
 		}
 		host, _, _ := net.SplitHostPort(peer.Addr)
-		config, err := f.access.TLS.client(host)
+		config, err := clientConfig(f.access.TLS, host)
 		if err != nil {
 			return failing{err}
 		}

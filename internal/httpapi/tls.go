@@ -1,6 +1,8 @@
 package httpapi
 
 import (
+	"example.org/bridge/internal/driver"
+
 	"bytes"
 	"crypto/hmac"
 	"crypto/rand"
@@ -25,7 +27,7 @@ import (
 
 // TLS names PEM files. The server speaks TLS where Cert and Key are named; a client does where any
 // file is.
-type TLS struct{ CA, Cert, Key string }
+type TLS = driver.TLS
 
 // certificate is the certificate of the server, as its files have it.
 type certificate struct {
@@ -55,28 +57,22 @@ func (c *certificate) get(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	return c.pair, nil
 }
 
-// client returns the configuration of a client that asks host, nil where it does not speak TLS.
+// clientConfig returns the configuration of a client that asks host, nil where it does not speak TLS.
 // The files are read at each call.
 //
 // A server passes if it has the very certificate that Cert names: it has shown that it owns the
 // key, which only processes with the same files do, so no name has to be on it. So a health check
 // may ask 127.0.0.1, and a process of a standby group the address of another one. Another server
 // passes if its certificate is signed by the authorities, for host or for a name that is on ours.
-func (t *TLS) client(host string) (*tls.Config, error) {
-	if t == nil || *t == (TLS{}) {
+func clientConfig(t TLS, host string) (*tls.Config, error) {
+	if !t.Given() {
 		return nil, nil
 	}
-	var trust trust
-	trust.names = []string{host}
-	if t.CA != "" {
-		text, err := os.ReadFile(t.CA)
-		if err != nil {
-			return nil, fmt.Errorf("read the certificate authorities: %w", err)
-		}
-		if trust.roots = x509.NewCertPool(); !trust.roots.AppendCertsFromPEM(text) {
-			return nil, fmt.Errorf("read the certificate authorities: no certificate in %s", t.CA)
-		}
+	roots, err := t.Roots()
+	if err != nil {
+		return nil, err
 	}
+	trust := trust{roots: roots, names: []string{host}}
 	if t.Cert != "" {
 		// The key may be for bridge alone to read.
 		own, err := readCertificate(t.Cert)
