@@ -159,10 +159,8 @@ func (p *process) run(ctx context.Context, args []string) int {
 	}
 	// Where stderr fails, too, the exit status is all that is left to say it.
 	_, _ = fmt.Fprintln(p.stderr, "bridge:", p.secrets.Clean(config.Text(err)))
-	if _, wrong := errors.AsType[*config.Error](err); wrong {
-		return exitUsage
-	}
-	if _, wrong := errors.AsType[*usageError](err); wrong {
+	_, configuration := errors.AsType[*config.Error](err)
+	if _, usage := errors.AsType[*usageError](err); usage || configuration {
 		return exitUsage
 	}
 	return exitFailed

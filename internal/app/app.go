@@ -70,9 +70,14 @@ type carried struct {
 // legacy returns what the app leaves, which has ended.
 func (a *App) legacy() *legacy {
 	caught := a.recovery.Progress()
-	l := &legacy{kept: a.kept, busy: busyShards(a.shards), superseded: caught.Superseded, published: make(map[string][]string)}
+	l := &legacy{kept: a.kept, busy: make(map[store.Key]bool), superseded: caught.Superseded, published: make(map[string][]string)}
 	l.carried = carried{make(map[store.Key]shard.Left), make(map[string]*shard.DeadLetterLimit), make(map[string]error)}
 	for _, sh := range a.shards {
+		// Those that have published rows in this minute or the one before.
+		minutes := sh.FullStatus().Published.LastHour
+		if slices.ContainsFunc(minutes[max(0, len(minutes)-2):], func(rows uint32) bool { return rows > 0 }) {
+			l.busy[keyOf(sh)] = true
+		}
 		l.shards[keyOf(sh)] = sh.Leave()
 	}
 	for i, s := range a.streams {

@@ -20,24 +20,12 @@ import (
 	"example.org/bridge/internal/inspect"
 	"example.org/bridge/internal/option"
 	"example.org/bridge/internal/panics"
-	"example.org/bridge/internal/shard"
 	"example.org/bridge/source"
 )
 
 // startsWithin is how long the inspection of the source waits for shards that start: it asks of
 // each table as much as a shard does at its start.
 const startsWithin = 20 * time.Second
-
-// awaitStart waits until no shard is starting any more, and no longer than startsWithin.
-func awaitStart(ctx context.Context, shards []*shard.Shard) {
-	starts := func(s *shard.Shard) bool { return s.Status().State == shard.Starting }
-	pause := backoff.Backoff{Max: 100 * time.Millisecond}
-	for began := time.Now(); time.Since(began) < startsWithin && slices.ContainsFunc(shards, starts); {
-		if pause.Wait(ctx) != nil {
-			return
-		}
-	}
-}
 
 // logFindings waits until a database can be reached, inspects it and its tables one after another,
 // and logs each finding once per stream. It returns when it is done or ctx ends. Nothing waits for
@@ -216,7 +204,14 @@ func (r *rowInspection) inspectPayload(ctx context.Context, encoder *event.Encod
 func (r *rowInspection) inspectDeleted(ctx context.Context) error {
 	shard := r.source.Shard(source.Spec{Table: r.table, ID: r.stream.ID, Deleted: r.stream.Deleted, Fields: []string{}})
 	sample := deletedSample{deletion: &r.stream.Deletion, words: make(map[string]bool), seen: make([]bool, len(r.stream.Deletion.Values))}
-	sample.addEnum(r.deletedType)
+	if strings.HasPrefix(strings.ToLower(r.deletedType), "enum(") {
+		// It may have no rows yet.
+		for _, word := range listedWords(r.deletedType) {
+			if sample.deletion.Says(source.Column{Kind: source.Text}, []byte(word)) {
+				sample.addWord(word)
+			}
+		}
+	}
 	q := source.Query{Limit: sampleRows, MaxBytes: pageBytes}
 	for range 2 {
 		var page source.Page
@@ -315,18 +310,6 @@ func listedWords(columnType string) (words []string) {
 
 func hasWord(words []string, word string) bool {
 	return slices.ContainsFunc(words, func(w string) bool { return strings.EqualFold(w, word) })
-}
-
-// addEnum adds the words of an ENUM, which may have no rows yet.
-func (s *deletedSample) addEnum(columnType string) {
-	if !strings.HasPrefix(strings.ToLower(columnType), "enum(") {
-		return
-	}
-	for _, word := range listedWords(columnType) {
-		if s.deletion.Says(source.Column{Kind: source.Text}, []byte(word)) {
-			s.addWord(word)
-		}
-	}
 }
 
 // saysDeleted reports whether a text is what programs write into a flag, or no word.

@@ -81,10 +81,17 @@ func (k *keys) Read(ctx context.Context, shard string, entities [][]byte) (strea
 		proved, err := t.read(ctx, entities, func(row source.Row) error {
 			digest, err := t.encoder.Digest(row)
 			// The server may compare keys more loosely.
-			if i, asked := at[string(digest.Key)]; asked && err == nil {
-				reading.Rows[i] = append(reading.Rows[i], t.found(row, digest))
+			i, asked := at[string(digest.Key)]
+			if !asked || err != nil {
+				return err
 			}
-			return err
+			found := stream.Found{Shard: t.name, Row: row.ID, Digest: digest.Sum, Deleted: digest.Deleted, Silent: digest.Silent}
+			if at := t.columns.Modified; at >= 0 {
+				// Without a moment in it, which of two rows is younger is not known.
+				found.Modified, _ = t.columns.List[at].Time(row.Values[at], t.zone)
+			}
+			reading.Rows[i] = append(reading.Rows[i], found)
+			return nil
 		})
 		if err != nil {
 			return stream.FoundRows{}, fmt.Errorf("read %s by key: %w", t.name, err)
@@ -158,16 +165,6 @@ func (t *keyTable) read(ctx context.Context, entities [][]byte, each func(source
 		entities = entities[len(part):]
 	}
 	return proved, nil
-}
-
-// found returns what a row of the page says.
-func (t *keyTable) found(row source.Row, digest event.Digest) stream.Found {
-	found := stream.Found{Shard: t.name, Row: row.ID, Digest: digest.Sum, Deleted: digest.Deleted, Silent: digest.Silent}
-	if i := t.columns.Modified; i >= 0 {
-		// Without a moment in it, which of two rows is younger is not known.
-		found.Modified, _ = t.columns.List[i].Time(row.Values[i], t.zone)
-	}
-	return found
 }
 
 // readPart fills the page with the rows of entities.

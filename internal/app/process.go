@@ -1,14 +1,14 @@
 package app
 
 import (
-	"strings"
-
 	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
 	"path/filepath"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -19,6 +19,7 @@ import (
 	"example.org/bridge/client/backoff"
 	"example.org/bridge/internal/config"
 	"example.org/bridge/internal/httpapi"
+	"example.org/bridge/internal/shard"
 )
 
 // Process runs an app and serves HTTP. A reload ends the app as a shutdown does, and runs another
@@ -214,7 +215,13 @@ func (p *Process) runApp(ctx context.Context, a *App) (next *reload, err error) 
 		return a.work(working, a.scheduler.Run)
 	})
 	group.Go(func() error {
-		awaitStart(working, a.shards)
+		starts := func(s *shard.Shard) bool { return s.Status().State == shard.Starting }
+		pause := backoff.Backoff{Max: 100 * time.Millisecond}
+		for began := time.Now(); time.Since(began) < startsWithin && slices.ContainsFunc(a.shards, starts); {
+			if pause.Wait(working) != nil {
+				return nil
+			}
+		}
 		a.sources.each(func(d *database) error { logFindings(working, a.opts.Config, d, a.sources, a.logger); return nil })
 		return nil
 	})

@@ -203,18 +203,6 @@ const (
 	beginsAtOnce = maxReads / 2
 )
 
-// busyShards returns the shards that have published rows in this minute or the one before.
-func busyShards(shards []*shard.Shard) map[store.Key]bool {
-	busy := make(map[store.Key]bool)
-	for _, sh := range shards {
-		minutes := sh.FullStatus().Published.LastHour
-		if slices.ContainsFunc(minutes[max(0, len(minutes)-2):], func(rows uint32) bool { return rows > 0 }) {
-			busy[keyOf(sh)] = true
-		}
-	}
-	return busy
-}
-
 // queued returns the recovery of a shard, which has it begin when it may.
 func (q *queue) queued(recovery shard.Recovery, key store.Key, d *database) shard.Recovery {
 	if len(q.busy) == 0 || q.busy[key] {

@@ -65,9 +65,7 @@ func newStreams(cfg *config.Config, p *parts) ([]*appStream, error) {
 			}
 			s.limits[d], s.announce[d] = d.limits.Stream(), announcer(logger)
 		}
-		if err := s.openTombstones(cfg, p, modeOf); err != nil {
-			return nil, err
-		}
+		s.openTombstones(cfg, p, modeOf)
 		if s.Kind == event.Capability {
 			if err := s.openView(cfg, p); err != nil {
 				return nil, fmt.Errorf("stream %s: %w", s.Name, err)
@@ -108,7 +106,16 @@ func (s *appStream) openView(cfg *config.Config, p *parts) (err error) {
 			}
 			return reading, err
 		},
-		Publish: s.publish,
+		Publish: func(ctx context.Context, table string, moves []stream.Move) error {
+			sh := s.shards[table]
+			if sh == nil {
+				return fmt.Errorf("%w: stream %s has no table %s", errNotPublished, s.Name, table)
+			}
+			if err := sh.Publish(ctx, moves); err != nil {
+				return fmt.Errorf("%w: %w", errNotPublished, err)
+			}
+			return nil
+		},
 	})
 	return nil
 }
@@ -155,18 +162,6 @@ func (s *appStream) newFeed(p *parts, tables int) *stream.Feed {
 
 // errNotPublished is returned when the owner of a shard does not take moves now.
 var errNotPublished = errors.New("the shard does not run")
-
-// publish hands moves to the owner of a shard.
-func (s *appStream) publish(ctx context.Context, table string, moves []stream.Move) error {
-	sh := s.shards[table]
-	if sh == nil {
-		return fmt.Errorf("%w: stream %s has no table %s", errNotPublished, s.Name, table)
-	}
-	if err := sh.Publish(ctx, moves); err != nil {
-		return fmt.Errorf("%w: %w", errNotPublished, err)
-	}
-	return nil
-}
 
 // stop has all shards publish nothing any more.
 func (s *appStream) stop(err error) {
@@ -216,7 +211,7 @@ func (s *appStream) catchUp(cfg *config.Config, p *parts) stream.Stream {
 }
 
 // openTombstones finds out which tables of a stream have tombstones.
-func (s *appStream) openTombstones(cfg *config.Config, p *parts, modeOf func(*config.Stream, string) string) error {
+func (s *appStream) openTombstones(cfg *config.Config, p *parts, modeOf func(*config.Stream, string) string) {
 	s.tombstones, s.topics = make(map[string]*shard.Tombstones), make(map[string]bool)
 	bus, asks := p.sink.(sink.Compactor)
 	for _, table := range s.Tables {
@@ -236,7 +231,6 @@ func (s *appStream) openTombstones(cfg *config.Config, p *parts, modeOf func(*co
 		}
 		s.tombstones[table] = shard.NewTombstones(compacted, config.StreamLogger(p.logger, s.Name).With("shard", table))
 	}
-	return nil
 }
 
 // forgetsAfter returns after what time a topic of the stream removes tombstones, false where it has
