@@ -1,9 +1,6 @@
 package app
 
 import (
-	"example.org/bridge/internal/outage"
-	"strconv"
-
 	"context"
 	"errors"
 	"log/slog"
@@ -11,6 +8,7 @@ import (
 	"os"
 	"runtime/debug"
 	"slices"
+	"strconv"
 	"sync/atomic"
 	"time"
 
@@ -21,6 +19,7 @@ import (
 	"example.org/bridge/checkpoint/store/pebble"
 	"example.org/bridge/internal/config"
 	"example.org/bridge/internal/httpapi"
+	"example.org/bridge/internal/outage"
 	"example.org/bridge/internal/shard"
 	"example.org/bridge/internal/standby"
 	"example.org/bridge/internal/stream"

@@ -1,10 +1,9 @@
 package app
 
 import (
-	"slices"
-
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"time"
 

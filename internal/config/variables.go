@@ -1,8 +1,6 @@
 package config
 
 import (
-	"regexp"
-
 	"context"
 	"encoding"
 	"errors"
@@ -10,6 +8,7 @@ import (
 	"log/slog"
 	"math"
 	"reflect"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"

@@ -1,8 +1,6 @@
 package httpapi
 
 import (
-	"example.org/bridge/internal/driver"
-
 	"bytes"
 	"crypto/hmac"
 	"crypto/rand"
@@ -22,6 +20,7 @@ import (
 	"sync"
 	"time"
 
+	"example.org/bridge/internal/driver"
 	"example.org/bridge/internal/option"
 )
 
@@ -57,8 +56,8 @@ func (c *certificate) get(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	return c.pair, nil
 }
 
-// clientConfig returns the configuration of a client that asks host, nil where it does not speak TLS.
-// The files are read at each call.
+// clientConfig returns the configuration of a client that asks host, nil where it does not speak
+// TLS. The files are read at each call.
 //
 // A server passes if it has the very certificate that Cert names: it has shown that it owns the
 // key, which only processes with the same files do, so no name has to be on it. So a health check
