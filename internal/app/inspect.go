@@ -213,15 +213,6 @@ func inspectLineage(ctx context.Context, cfg *config.Config, of *config.Source, 
 	if !able {
 		return r
 	}
-	other, found := errors.AsType[*lineage.OtherError](compareAll(ctx, cfg, reader, src, of, since))
-	if found {
-		r.Add(inspect.Unsafe, inspect.OtherDatabase, of.Label(), "is not the database that the rows on the bus were read from: "+other.What()).Says(other.Remedy(), option.DomainID)
-	}
-	return r
-}
-
-// compareAll compares all streams of a source once.
-func compareAll(ctx context.Context, cfg *config.Config, reader sink.Reader, src source.Source, of *config.Source, since map[store.Key]uint64) error {
 	o := lineage.Options{Reader: reader, Streams: lineageStreams(cfg, of), Table: tableOf(cfg, src)}
 	o.Most = func(context.Context, string) uint64 { return mostMessages }
 	o.Since = func(_ context.Context, stream string) (map[string]uint64, error) {
@@ -238,5 +229,9 @@ func compareAll(ctx context.Context, cfg *config.Config, reader sink.Reader, src
 		_ = do()
 		return nil
 	}
-	return lineage.NewCheck(o).All(ctx)
+	other, found := errors.AsType[*lineage.OtherError](lineage.NewCheck(o).All(ctx))
+	if found {
+		r.Add(inspect.Unsafe, inspect.OtherDatabase, of.Label(), "is not the database that the rows on the bus were read from: "+other.What()).Says(other.Remedy(), option.DomainID)
+	}
+	return r
 }

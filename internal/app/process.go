@@ -20,6 +20,7 @@ import (
 	"example.org/bridge/internal/config"
 	"example.org/bridge/internal/httpapi"
 	"example.org/bridge/internal/shard"
+	"example.org/bridge/source"
 )
 
 // Process runs an app and serves HTTP. A reload ends the app as a shutdown does, and runs another
@@ -290,7 +291,13 @@ func (p *Process) limit(next *config.Config) bool {
 	}
 	p.latest = next
 	a := p.now.Load()
-	a.sources.resize(next)
+	for i, d := range a.sources.all {
+		conns, tails := connsOf(next, &next.Sources[i])
+		if resizer, able := d.from.(source.Resizer); able {
+			resizer.Resize(conns)
+			d.limits.SetReads(tails)
+		}
+	}
 	for _, s := range a.streams {
 		// next has the streams of all shares.
 		s.rate.Set(next.Stream(s.Name).Rate)

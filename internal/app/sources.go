@@ -95,17 +95,6 @@ func OpenSources(cfg *config.Config, logger *slog.Logger) (*Sources, error) {
 	return s, nil
 }
 
-// resize has all databases have the connections that cfg says.
-func (s *Sources) resize(cfg *config.Config) {
-	for i, d := range s.all {
-		conns, tails := connsOf(cfg, &cfg.Sources[i])
-		if resizer, able := d.from.(source.Resizer); able {
-			resizer.Resize(conns)
-			d.limits.SetReads(tails)
-		}
-	}
-}
-
 var _ source.Source = (*Sources)(nil)
 
 // Shard implements source.Source.

@@ -2,6 +2,7 @@ package check
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -221,12 +222,16 @@ type findingPrinter struct {
 
 // group writes a line for the group and a paragraph for each finding.
 func (o *findingPrinter) group(g Group, width int) {
-	head := fmt.Sprintf("%-*s  ", width, g.title())
-	o.text.WriteString(head)
-	if g.Skipped {
+	fmt.Fprintf(&o.text, "%-*s  ", width, g.title())
+	// A finding that blocks bridge is worst.
+	blocks := slices.IndexFunc(g.Findings, inspect.Finding.Blocks)
+	switch {
+	case g.Skipped:
 		o.text.WriteString("-        ")
-	} else {
-		o.label(worstLabel(g.Findings))
+	case blocks >= 0:
+		o.label(g.Findings[blocks].Label())
+	default:
+		o.label(inspect.Worst(g.Findings).String())
 	}
 	o.wrap(g.Summary, width+2+9)
 	for _, m := range Merge(g.Findings) {
@@ -266,16 +271,6 @@ func (o *findingPrinter) finding(m *Merged) {
 	if more := len(m.Statements) - MostStatements; more > 0 {
 		fmt.Fprintf(&o.text, "%s… and %d more, see --json\n", strings.Repeat(" ", indent+9+2), more)
 	}
-}
-
-// worstLabel returns the label of the worst finding. A finding that blocks bridge is worst.
-func worstLabel(findings []inspect.Finding) string {
-	for _, f := range findings {
-		if f.Blocks() {
-			return f.Label()
-		}
-	}
-	return inspect.Worst(findings).String()
 }
 
 // wrap writes text from a column on, broken between words, and a line end.

@@ -296,7 +296,12 @@ func (in input) Secret(name option.Name) (read driver.Secret, inFile bool) {
 
 func (in input) Hide(secret string) { in.secrets.add(secret) }
 
-func (in input) Replace(former, secret string) { in.secrets.replace(former, secret) }
+func (in input) Replace(former, secret string) {
+	in.secrets.mu.Lock()
+	in.secrets.secrets = slices.DeleteFunc(in.secrets.secrets, func(one string) bool { return one == former })
+	in.secrets.mu.Unlock()
+	in.secrets.add(secret)
+}
 
 func (in input) TLS(begin option.Name, files driver.TLS) { in.tls(string(begin), files) }
 

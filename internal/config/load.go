@@ -268,18 +268,10 @@ func (f *faults) err() error {
 	return &Error{Faults: slices.Compact(f.all)}
 }
 
-// Suggestion returns ": did you mean <before><candidate>?" for the candidate that is nearest to
-// name, or a full stop where none is near.
+// Suggestion returns ": did you mean <before><candidate>?" for the candidate that takes the fewest
+// edits to write instead of name, whatever the letter case; a full stop where they replace more
+// than a third of what is not a prefix of both.
 func Suggestion(name, before string, candidates []string) string {
-	if near := nearest(name, candidates); near != "" {
-		return ": did you mean " + before + near + "?"
-	}
-	return "."
-}
-
-// nearest returns the candidate that takes the fewest edits to write instead of name, whatever the
-// letter case; "" where they replace more than a third of what is not a prefix of both.
-func nearest(name string, candidates []string) string {
 	// Longer names are no typing mistakes, and the work grows with the length.
 	name = strings.ToUpper(name[:min(len(name), 128)])
 	best, bestEdits, shared := "", 0, 0
@@ -297,10 +289,10 @@ func nearest(name string, candidates []string) string {
 			}
 		}
 	}
-	if bestEdits > max(2, (len(name)-strings.LastIndex(name[:shared], "_")-1)/3) {
-		return ""
+	if best == "" || bestEdits > max(2, (len(name)-strings.LastIndex(name[:shared], "_")-1)/3) {
+		return "."
 	}
-	return best
+	return ": did you mean " + before + best + "?"
 }
 
 // edits counts the bytes to insert, remove, replace or swap with their neighbour to turn a into b.

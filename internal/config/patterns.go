@@ -37,27 +37,25 @@ func (all Sources) PatternsOf(s *Stream, of *Source) (patterns []string) {
 // first pattern that it matches; false where it matches none.
 func (all Sources) Matcher(s *Stream, of *Source) func(t source.TableName) (name, pattern string, ok bool) {
 	patterns := all.PatternsOf(s, of)
-	return func(t source.TableName) (name, pattern string, ok bool) { return all.match(patterns, of, t) }
-}
-
-func (all Sources) match(patterns []string, of *Source, t source.TableName) (name, pattern string, ok bool) {
-	for _, pattern := range patterns {
-		_, rest := all.SourceOf(pattern)
-		begin := strings.TrimSuffix(pattern, rest)
-		if of.Alone {
-			// Every file calls its database main.
-			rest = rest[strings.LastIndex(rest, ".")+1:]
-			t.Database = of.Database
+	return func(t source.TableName) (name, pattern string, ok bool) {
+		for _, pattern := range patterns {
+			_, rest := all.SourceOf(pattern)
+			begin := strings.TrimSuffix(pattern, rest)
+			if of.Alone {
+				// Every file calls its database main.
+				rest = rest[strings.LastIndex(rest, ".")+1:]
+				t.Database = of.Database
+			}
+			switch {
+			case !t.Match(rest, of.Database):
+			case strings.Contains(rest, "."):
+				return begin + t.Database + "." + t.Table, pattern, true
+			default:
+				return begin + t.Table, pattern, true
+			}
 		}
-		switch {
-		case !t.Match(rest, of.Database):
-		case strings.Contains(rest, "."):
-			return begin + t.Database + "." + t.Table, pattern, true
-		default:
-			return begin + t.Table, pattern, true
-		}
+		return "", "", false
 	}
-	return "", "", false
 }
 
 // Matched reports whether a stream may have a table by this name because of its patterns alone.

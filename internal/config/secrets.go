@@ -98,14 +98,6 @@ func (r *Redactor) add(secret string) {
 	}
 }
 
-// replace makes a secret known in place of a former one that is of no use any more.
-func (r *Redactor) replace(former, secret string) {
-	r.mu.Lock()
-	r.secrets = slices.DeleteFunc(r.secrets, func(one string) bool { return one == former })
-	r.mu.Unlock()
-	r.add(secret)
-}
-
 // Clean returns text without the secrets.
 func (r *Redactor) Clean(text string) string {
 	r.mu.RLock()
@@ -394,7 +386,7 @@ func traceHeaders(l *loader, variable, text string) map[string]string {
 	for pair := range strings.SplitSeq(text, ",") {
 		name, value, ok := strings.Cut(pair, "=")
 		decoded, err := url.PathUnescape(strings.TrimSpace(value))
-		if name = strings.TrimSpace(name); !ok || name == "" || err != nil || strings.ContainsFunc(name+decoded, isControl) {
+		if name = strings.TrimSpace(name); !ok || name == "" || err != nil || strings.ContainsFunc(name+decoded, func(r rune) bool { return r < ' ' || r == 0x7f }) {
 			l.add(variable, "invalid headers: write name=value, with commas between them")
 			return nil
 		}
@@ -403,5 +395,3 @@ func traceHeaders(l *loader, variable, text string) map[string]string {
 	}
 	return headers
 }
-
-func isControl(r rune) bool { return r < ' ' || r == 0x7f }

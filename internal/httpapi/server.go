@@ -75,7 +75,7 @@ func Open(ctx context.Context, o Options) (*Server, error) {
 		WriteTimeout:   writeTimeout,
 		IdleTimeout:    idleTimeout,
 		MaxHeaderBytes: maxRequestBytes,
-		ErrorLog:       errorLog(o.Logger),
+		ErrorLog:       log.New(errorLines{o.Logger}, "", 0),
 	}}
 	s.server.RegisterOnShutdown(end)
 	s.serve = s.server.Serve
@@ -362,9 +362,7 @@ func proxied(header http.Header) bool {
 	return false
 }
 
-// errorLog returns the logger that net/http writes its errors to: those of clients, mostly.
-func errorLog(logger *slog.Logger) *log.Logger { return log.New(errorLines{logger}, "", 0) }
-
+// errorLines is what net/http writes its errors to: those of clients, mostly.
 type errorLines struct{ logger *slog.Logger }
 
 func (e errorLines) Write(line []byte) (int, error) {

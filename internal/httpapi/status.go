@@ -366,19 +366,15 @@ func (r *ReconcileSummary) addDry(shard string, report *reconcile.Report) {
 	d.Verdict.Add(report.Verdict)
 	d.Absent += report.Absent
 	for _, one := range report.Differences {
-		d.example(ShardDifference{shard, one})
-	}
-}
-
-// example keeps a difference while there is room; a delete has that of another one.
-func (d *DryRunSummary) example(one ShardDifference) {
-	if len(d.Differences) < maxExamples {
-		d.Differences = append(d.Differences, one)
-		return
-	}
-	last := slices.IndexFunc(d.Differences, func(other ShardDifference) bool { return other.What != deleted })
-	if one.What == deleted && last >= 0 {
-		d.Differences[last] = one
+		if len(d.Differences) < maxExamples {
+			d.Differences = append(d.Differences, ShardDifference{shard, one})
+			continue
+		}
+		// A delete has the room of another one.
+		last := slices.IndexFunc(d.Differences, func(other ShardDifference) bool { return other.What != deleted })
+		if one.What == deleted && last >= 0 {
+			d.Differences[last] = ShardDifference{shard, one}
+		}
 	}
 }
 

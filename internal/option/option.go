@@ -83,10 +83,6 @@ func Short(name Name) string { return string(name) }
 
 // Sprintf is fmt.Sprintf with each Name among args as naming has it, and each error as Text has it.
 func Sprintf(naming Naming, format string, args ...any) string {
-	return fmt.Sprintf(format, named(naming, args)...)
-}
-
-func named(naming Naming, args []any) []any {
 	args = slices.Clone(args)
 	for i, arg := range args {
 		switch arg := arg.(type) {
@@ -96,7 +92,7 @@ func named(naming Naming, args []any) []any {
 			args[i] = Text(arg, naming)
 		}
 	}
-	return args
+	return fmt.Sprintf(format, args...)
 }
 
 // Errorf is fmt.Errorf for an error with a Name among args.

@@ -136,7 +136,17 @@ func (l *Log) OK(dependency string) {
 
 // removeLater has a group removed once it has worked for restFor.
 func (l *Log) removeLater(name string, g *group) {
-	g.resting = time.AfterFunc(restFor, func() { l.remove(name, g) })
+	g.resting = time.AfterFunc(restFor, func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		if l.closed || l.groups[name] != g || len(g.faults) > 0 || time.Since(g.ended) < restFor {
+			return
+		}
+		if !g.endLogged && !g.left {
+			l.end(name, g)
+		}
+		delete(l.groups, name)
+	})
 	if l.closed {
 		g.resting.Stop()
 	}
@@ -157,19 +167,6 @@ func (l *Log) Close() {
 
 func (l *Log) end(name string, g *group) {
 	l.logger.Info("outage ended", "dependency", name, "after", g.ended.Sub(g.since).Round(time.Millisecond), "failures", g.count, "times", g.times)
-}
-
-// remove removes a group that has worked for restFor.
-func (l *Log) remove(name string, g *group) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.closed || l.groups[name] != g || len(g.faults) > 0 || time.Since(g.ended) < restFor {
-		return
-	}
-	if !g.endLogged && !g.left {
-		l.end(name, g)
-	}
-	delete(l.groups, name)
 }
 
 // Forget drops the outage of a dependency without a line: nobody retries it, so whether it works is
