@@ -50,12 +50,19 @@ func TestExpire(t *testing.T) {
 
 // page has one row with a MODIFIED, NULL where that is empty.
 func page(column source.Column, now time.Time, value string) *source.Page {
-	p := &source.Page{Columns: &source.Columns{List: []source.Column{{Name: "id", Kind: source.Int}, column}, Modified: 1}, Now: now}
+	p := new(source.Page)
+	refill(p, column, now, value)
+	return p
+}
+
+// refill makes a page be as page says.
+func refill(p *source.Page, column source.Column, now time.Time, value string) {
+	p.Reset()
+	p.Columns, p.Now = &source.Columns{List: []source.Column{{Name: "id", Kind: source.Int}, column}, Modified: 1}, now
 	p.Append(1, 2)
 	if value != "" {
 		p.Set(1, []byte(value))
 	}
-	return p
 }
 
 // TestExpireWhereClocksAreSetBack: of a time that the zone shows twice the later moment counts, so
@@ -67,9 +74,10 @@ func TestExpireWhereClocksAreSetBack(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		p := new(source.Page) // one for all: the memory of each would take longest
 		for now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC); now.Year() == 2026; now = now.Add(30 * time.Minute) {
 			for ago, most := range map[time.Duration]bool{time.Second: false, 3 * time.Hour: true} {
-				p := page(source.Column{Kind: source.DateTime}, now, now.Add(-ago).In(zone).Format(time.DateTime))
+				refill(p, source.Column{Kind: source.DateTime}, now, now.Add(-ago).In(zone).Format(time.DateTime))
 				spec := source.Spec{StaleAfter: 10 * time.Minute, Zone: zone}
 				if spec.Expire(new(source.Query), p); p.Rows[0].Stale != most {
 					t.Fatalf("%s, %s: touched %s ago, stale: %v", name, now, ago, p.Rows[0].Stale)

@@ -87,7 +87,7 @@ func TestATopicThatIsNotRegisteredInTime(t *testing.T) {
 	instantly(t, "of a capability stream", func(t *testing.T) {
 		const later = "later"
 		b := newViewBench(t, false)
-		b.tick = 30 * time.Second
+		b.tick, b.opts.PollInterval = 30*time.Second, 100*time.Millisecond
 		b.reader = lateReader{b.bus, later, time.Now().Add(10 * time.Second)}
 		b.destinations = append(b.destinations, later)
 		b.bus.Create(later)

@@ -112,21 +112,25 @@ func (s *Store) Lookup(ctx context.Context, stream string, asks []store.Ask, dst
 func (s *Store) ByRow(ctx context.Context, key store.Key, after uint64, limit int, dst []store.Change) ([]store.Change, error) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	var found []store.Change
-	for entity, e := range s.views[key.Stream] {
+	var rows []uint64
+	for _, e := range s.views[key.Stream] {
 		if e.Shard == key.Shard && e.State != store.Absent && e.Row > after {
-			found = append(found, store.Change{Entity: []byte(entity), Entry: e})
+			rows = append(rows, e.Row)
 		}
 	}
-	slices.SortFunc(found, func(a, b store.Change) int {
+	if len(rows) == 0 {
+		return dst, s.usable(ctx)
+	}
+	slices.Sort(rows)
+	begin, last := len(dst), rows[min(max(limit, 1), len(rows))-1]
+	for entity, e := range s.views[key.Stream] {
+		if e.Shard == key.Shard && e.State != store.Absent && e.Row > after && e.Row <= last {
+			dst = append(dst, store.Change{Entity: []byte(entity), Entry: e})
+		}
+	}
+	slices.SortFunc(dst[begin:], func(a, b store.Change) int {
 		return cmp.Or(cmp.Compare(a.Entry.Row, b.Entry.Row), bytes.Compare(a.Entity, b.Entity))
 	})
-	for i, c := range found {
-		if i >= max(limit, 1) && c.Entry.Row != found[i-1].Entry.Row {
-			break
-		}
-		dst = append(dst, c)
-	}
 	return dst, s.usable(ctx)
 }
 
