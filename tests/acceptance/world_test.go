@@ -25,7 +25,7 @@ func TestWorld(t *testing.T) {
 // TestWorldOnMySQL is TestWorld on the MySQL of `make test`, on one bus.
 func TestWorldOnMySQL(t *testing.T) {
 	testall.Beside(t)
-	endure(t, world.NATSBus(testenv.StartNATS(t)), world.Options{Database: testenv.StartMySQL(t)})
+	endure(t, world.NATSBus(testenv.StartNATS(t)), world.Options{Database: testenv.AnyMySQL().Start(t)})
 }
 
 // TestWorldOnEveryServer is TestWorld on each server that tests can have, on both buses.

@@ -6,8 +6,6 @@
 // Real servers take part when BRIDGE_TEST_REAL is set, as `make test` does after scripts/test-deps
 // has fetched what is missing; without it the tests that need them are skipped and `go test ./...`
 // needs no service and no network. With CI=true a real server that cannot be had fails the test.
-// Servers that run already are used instead where BRIDGE_TEST_MYSQL_DSN, BRIDGE_TEST_KAFKA or
-// BRIDGE_TEST_NATS points to them.
 //
 // A server of one's own can be made to fail: it can be paused, killed, stopped and brought back
 // (Heal), put back to an earlier state (Snapshot, Restore), given other passwords, and reached

@@ -356,27 +356,15 @@ func Consume(t testing.TB, stream jetstream.Stream, subject string) (all []sinkt
 	if subject != "" {
 		config.FilterSubjects = []string{subject}
 	}
-	consumer, err := stream.OrderedConsumer(ctx, config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	info, err := consumer.Info(ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if info.NumPending == 0 {
+	consumer := must(stream.OrderedConsumer(ctx, config))(t)
+	pending := must(consumer.Info(ctx))(t).NumPending
+	if pending == 0 {
 		return nil
 	}
-	messages, err := consumer.Messages()
-	if err != nil {
-		t.Fatal(err)
-	}
+	messages := must(consumer.Messages())(t)
 	defer messages.Stop()
-	for uint64(len(all)) < info.NumPending {
-		m, err := messages.Next(jetstream.NextContext(ctx))
-		if err != nil {
-			t.Fatal(err)
-		}
+	for uint64(len(all)) < pending {
+		m := must(messages.Next(jetstream.NextContext(ctx)))(t)
 		r := sinktest.Record{ID: m.Headers().Get(sink.HeaderID), Value: m.Data(), Headers: make(map[string]string)}
 		for name, values := range m.Headers() {
 			r.Headers[name] = values[0]

@@ -282,10 +282,20 @@ var freePorts sync.Map
 // the kernel gives it to nobody else, since it is below those of connections.
 func FreePort(t testing.TB) int {
 	t.Helper()
+	locks, err := portLocks()
+	check(t, err)
 	for range 10_000 {
 		// Above what other servers are likely to use, below the ports that Linux hands out.
 		port := 12_000 + rand.IntN(20_000)
-		if reservePort(t, port) && listens(port) {
+		if _, given := freePorts.LoadOrStore(port, true); given {
+			continue
+		}
+		lock := syscall.Flock_t{Type: syscall.F_WRLCK, Start: int64(port), Len: 1}
+		if syscall.FcntlFlock(locks.Fd(), syscall.F_SETLK, &lock) != nil {
+			continue
+		}
+		if l, err := net.Listen("tcp", address(port)); err == nil {
+			_ = l.Close()
 			return port
 		}
 	}
@@ -293,32 +303,12 @@ func FreePort(t testing.TB) int {
 	return 0
 }
 
-// portLocks is a file of which a test process locks one byte for each port that it has.
+// portLocks is a file of which a test process locks one byte for each port that it has, until it
+// ends.
 var portLocks = sync.OnceValues(func() (*os.File, error) {
 	path := filepath.Join(os.TempDir(), fmt.Sprintf("bridge-test-ports-%d", os.Getuid()))
 	return os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
 })
-
-// reservePort reports whether no test process has this port. It is this one's then until it ends.
-func reservePort(t testing.TB, port int) bool {
-	t.Helper()
-	if _, given := freePorts.LoadOrStore(port, true); given {
-		return false
-	}
-	file, err := portLocks()
-	check(t, err)
-	lock := syscall.Flock_t{Type: syscall.F_WRLCK, Start: int64(port), Len: 1}
-	return syscall.FcntlFlock(file.Fd(), syscall.F_SETLK, &lock) == nil
-}
-
-// listens reports whether a server can listen on a port.
-func listens(port int) bool {
-	l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port))
-	if err == nil {
-		_ = l.Close()
-	}
-	return err == nil
-}
 
 // RSSAnon returns the anonymous memory of a process in bytes, as Linux tells it.
 func RSSAnon(pid int) (int64, error) {

@@ -137,11 +137,6 @@ func MySQL(t testing.TB) *DatabaseServer {
 	return AnyMySQL().Shared(t)
 }
 
-func StartMySQL(t testing.TB, args ...string) *DatabaseServer {
-	t.Helper()
-	return AnyMySQL().Start(t, args...)
-}
-
 // program is a database server as it lies on disk, and how it is called.
 type program struct {
 	// command starts it: the server itself, or the loader that came with it, its libraries and the

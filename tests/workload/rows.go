@@ -324,7 +324,7 @@ func (w *writer) work(ctx context.Context, tx *session, t *transaction) error {
 		statement = head + "SELECT " + strings.ReplaceAll(strings.TrimSuffix(values, ")"), "), (", " UNION ALL SELECT ")
 	}
 	_, err := tx.ExecContext(ctx, statement, args...)
-	if t.kind == burn && isDuplicate(err) {
+	if n, code := number(err); t.kind == burn && (n == duplicateKey || code == constraint) {
 		w.record.change(func(_ time.Time, s *Sums) { s.Burned++ })
 		return nil
 	}

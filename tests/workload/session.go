@@ -272,12 +272,6 @@ func isConflict(err error) bool {
 	return n == deadlock || n == lockWait
 }
 
-// isDuplicate reports whether a statement failed because a key exists.
-func isDuplicate(err error) bool {
-	n, code := number(err)
-	return n == duplicateKey || code == constraint
-}
-
 // isAway reports whether err goes away by trying again.
 func isAway(err error) bool {
 	if n, code := number(err); n > 0 || code > 0 {

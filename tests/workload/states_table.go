@@ -42,12 +42,9 @@ var stateColumns = []string{
 	"state", "n", "price", "ratio", "flags", "raw", "doc", "day", "at", "clock", "mood", "tags", "note",
 }
 
-// numberOf returns what the column n holds in a state.
-func numberOf(state uint64) uint64 { return state * 0x9e3779b97f4a7c15 }
-
 // stateValues returns what the columns hold in a state: the same for each entity and whenever.
 func stateValues(state uint64) []any {
-	mixed := numberOf(state)
+	mixed := state * 0x9e3779b97f4a7c15
 	raw := binary.BigEndian.AppendUint64(nil, mixed)
 	day := time.Date(1971, 1, 1, 0, 0, 0, 0, time.UTC).AddDate(0, 0, int(mixed%30_000))
 	values := []any{

@@ -100,14 +100,6 @@ func (m *Member) Restart() {
 	m.Daemon.Start()
 }
 
-func (m *Member) terminate() (status int) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.down = true
-	status, _ = m.Daemon.Term()
-	return status
-}
-
 // StandbyStatus is what the tests need of the group.
 type StandbyStatus struct {
 	Member, Host string
@@ -216,7 +208,10 @@ func (g *Group) Killed() { g.Replace("SIGKILL", (*Member).Kill).Restart() }
 func (g *Group) Rolled() {
 	g.T.Helper()
 	g.Replace("SIGTERM", func(m *Member) {
-		if status := m.terminate(); status != 0 {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		m.down = true
+		if status, _ := m.Daemon.Term(); status != 0 {
 			g.T.Errorf("exit status %d after SIGTERM", status)
 		}
 	}).Restart()

@@ -119,7 +119,14 @@ type record interface {
 // NewRowJudge returns a judge of the events of a table of a Workload.
 func NewRowJudge(t testing.TB, rows []workload.Row, expect Expect) *Judge {
 	j := newJudge(t, expect)
-	j.record = newRowRecord(j, rows)
+	r := &rowRecord{
+		Judge: j, rows: make(map[string]*workload.Row, len(rows)), published: make(map[digest]struct{}, len(rows)),
+		highest: make(map[string]uint64), passed: make(map[string]uint64), newest: make(map[string]int),
+	}
+	for i := range rows {
+		r.rows[rows[i].Token] = &rows[i]
+	}
+	j.record = r
 	return j
 }
 
@@ -127,7 +134,10 @@ func NewRowJudge(t testing.TB, rows []workload.Row, expect Expect) *Judge {
 // about an entity must be one in which its states can have been read.
 func NewEntityJudge(t testing.TB, histories []workload.History, expect Expect) *Judge {
 	j := newJudge(t, expect)
-	j.record = newEntityRecord(j, histories)
+	j.record = &entityRecord{
+		Judge: j, histories: historiesByEntity(histories),
+		chains: make(map[EntityKey]*chain), contents: make(map[uint64]digest), fold: make(lasts),
+	}
 	return j
 }
 

@@ -97,13 +97,6 @@ func (j *Judge) SetHistories(histories []workload.History) {
 	j.record.(*entityRecord).histories = historiesByEntity(histories)
 }
 
-func newEntityRecord(j *Judge, histories []workload.History) *entityRecord {
-	return &entityRecord{
-		Judge: j, histories: historiesByEntity(histories),
-		chains: make(map[EntityKey]*chain), contents: make(map[uint64]digest), fold: make(lasts),
-	}
-}
-
 func historiesByEntity(histories []workload.History) map[EntityKey]*workload.History {
 	of := make(map[EntityKey]*workload.History, len(histories))
 	for i := range histories {

@@ -31,17 +31,6 @@ type rowRecord struct {
 	newest          map[string]int
 }
 
-func newRowRecord(j *Judge, rows []workload.Row) *rowRecord {
-	r := &rowRecord{
-		Judge: j, rows: make(map[string]*workload.Row, len(rows)), published: make(map[digest]struct{}, len(rows)),
-		highest: make(map[string]uint64), passed: make(map[string]uint64), newest: make(map[string]int),
-	}
-	for i := range rows {
-		r.rows[rows[i].Token] = &rows[i]
-	}
-	return r
-}
-
 // AddRows enters rows that were recorded since.
 func (j *Judge) AddRows(rows ...*workload.Row) {
 	for _, row := range rows {
@@ -264,62 +253,44 @@ func TableFold(t testing.TB, db *sql.DB, live string, tables ...string) Fold {
 	t.Helper()
 	f := make(Fold)
 	for _, table := range tables {
-		f.read(t, db, live, table)
+		names, query := slices.Sorted(maps.Keys(stateMembers)), "SELECT "
+		for _, name := range names {
+			query += stateMembers[name] + ", "
+		}
+		var column string
+		queryRows(t, db, "SELECT column_name FROM information_schema.columns WHERE table_schema = database() AND table_name = '"+table+"'", []any{&column}, func() {
+			if isExtra(column) {
+				names = append(names, column)
+				query += "CAST(" + column + " AS BINARY), "
+			}
+		})
+		values, into := make([]sql.NullString, len(names)), make([]any, len(names))
+		for i := range values {
+			into[i] = &values[i]
+		}
+		queryRows(t, db, strings.TrimSuffix(query, ", ")+" FROM "+table+" WHERE "+live, into, func() {
+			members := make(map[string]string, len(names))
+			for i, v := range values {
+				switch {
+				case !v.Valid || isExtra(names[i]) && !utf8.ValidString(v.String):
+				case names[i] == "doc":
+					var doc bytes.Buffer
+					if err := json.Compact(&doc, []byte(v.String)); err != nil {
+						t.Fatalf("%s: %v", v.String, err)
+					}
+					members["doc"] = doc.String()
+				default:
+					members[names[i]] = v.String
+				}
+			}
+			key := EntityKey{members["app"], members["name"]}
+			if _, twice := f[key]; twice {
+				t.Errorf("two tables have %v at the end: the writers are wrong", key)
+			}
+			f[key] = Entry{members: members}
+		})
 	}
 	return f
-}
-
-func (f Fold) read(t testing.TB, db *sql.DB, live, table string) {
-	t.Helper()
-	names := slices.Sorted(maps.Keys(stateMembers))
-	query := "SELECT "
-	for i, name := range names {
-		if i > 0 {
-			query += ", "
-		}
-		query += stateMembers[name]
-	}
-	for _, name := range extraColumns(t, db, table) {
-		names = append(names, name)
-		query += ", CAST(" + name + " AS BINARY)"
-	}
-	values, into := make([]sql.NullString, len(names)), make([]any, len(names))
-	for i := range values {
-		into[i] = &values[i]
-	}
-	queryRows(t, db, query+" FROM "+table+" WHERE "+live, into, func() {
-		members := make(map[string]string, len(names))
-		for i, v := range values {
-			switch {
-			case !v.Valid || isExtra(names[i]) && !utf8.ValidString(v.String):
-			case names[i] == "doc":
-				var doc bytes.Buffer
-				if err := json.Compact(&doc, []byte(v.String)); err != nil {
-					t.Fatalf("%s: %v", v.String, err)
-				}
-				members["doc"] = doc.String()
-			default:
-				members[names[i]] = v.String
-			}
-		}
-		key := EntityKey{members["app"], members["name"]}
-		if _, twice := f[key]; twice {
-			t.Errorf("two tables have %v at the end: the writers are wrong", key)
-		}
-		f[key] = Entry{members: members}
-	})
-}
-
-// extraColumns returns the columns of a table that no workload writes.
-func extraColumns(t testing.TB, db *sql.DB, table string) (names []string) {
-	t.Helper()
-	var name string
-	queryRows(t, db, "SELECT column_name FROM information_schema.columns WHERE table_schema = database() AND table_name = '"+table+"'", []any{&name}, func() {
-		if isExtra(name) {
-			names = append(names, name)
-		}
-	})
-	return names
 }
 
 // queryRows calls each with every row of a query, which is then in the variables that into points

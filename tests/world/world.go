@@ -67,9 +67,23 @@ func New(t testing.TB, o Options) *World {
 	t.Helper()
 	w := &World{T: t, Server: o.Database, caughtUp: o.CaughtUp}
 	if o.Database == nil {
-		w.openFile()
+		w.Name = testenv.NewStreamName()
+		path := filepath.Join(t.TempDir(), "app.db")
+		var err error
+		w.DB, err = sql.Open("sqlite", "file:"+path+"?_pragma=journal_mode(WAL)&_pragma=busy_timeout(10000)&_pragma=synchronous(NORMAL)&_txlock=immediate")
+		check(t, err)
+		t.Cleanup(func() { _ = w.DB.Close() })
+		w.URL = "sqlite://" + path
 	} else {
-		w.openDatabase(cmp.Or(o.Primary, o.Database))
+		primary := cmp.Or(o.Primary, o.Database)
+		w.Name = primary.NewDatabase(t)
+		w.DB = primary.Admin(t, w.Name)
+		w.DB.SetMaxIdleConns(64)
+		user := "reader_" + w.Name[max(0, len(w.Name)-12):]
+		w.Exec(fmt.Sprintf("DROP USER IF EXISTS '%s'@'%%'", user))
+		w.Exec(fmt.Sprintf("CREATE USER '%s'@'%%' IDENTIFIED BY 'pa:ss@w/ord'", user))
+		w.Exec(fmt.Sprintf("GRANT SELECT ON `%s`.* TO '%s'@'%%'", w.Name, user))
+		w.URL = w.Server.URL(user, "pa:ss@w/ord", w.Name)
 	}
 	if o.Rows != nil {
 		rows := *o.Rows
@@ -99,29 +113,6 @@ func check(t testing.TB, err error) {
 func Empty(t testing.TB, server *testenv.DatabaseServer) *World {
 	t.Helper()
 	return New(t, Options{Database: server})
-}
-
-func (w *World) openFile() {
-	w.T.Helper()
-	w.Name = testenv.NewStreamName()
-	path := filepath.Join(w.T.TempDir(), "app.db")
-	var err error
-	w.DB, err = sql.Open("sqlite", "file:"+path+"?_pragma=journal_mode(WAL)&_pragma=busy_timeout(10000)&_pragma=synchronous(NORMAL)&_txlock=immediate")
-	check(w.T, err)
-	w.T.Cleanup(func() { _ = w.DB.Close() })
-	w.URL = "sqlite://" + path
-}
-
-func (w *World) openDatabase(primary *testenv.DatabaseServer) {
-	w.T.Helper()
-	w.Name = primary.NewDatabase(w.T)
-	w.DB = primary.Admin(w.T, w.Name)
-	w.DB.SetMaxIdleConns(64)
-	user := "reader_" + w.Name[max(0, len(w.Name)-12):]
-	w.Exec(fmt.Sprintf("DROP USER IF EXISTS '%s'@'%%'", user))
-	w.Exec(fmt.Sprintf("CREATE USER '%s'@'%%' IDENTIFIED BY 'pa:ss@w/ord'", user))
-	w.Exec(fmt.Sprintf("GRANT SELECT ON `%s`.* TO '%s'@'%%'", w.Name, user))
-	w.URL = w.Server.URL(user, "pa:ss@w/ord", w.Name)
 }
 
 // Exec runs a statement as the administrator.
