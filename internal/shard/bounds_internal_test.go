@@ -5,6 +5,7 @@ import (
 	"math"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"example.org/bridge/internal/null"
@@ -79,6 +80,63 @@ func TestTotalOfAStream(t *testing.T) {
 		}
 		if sum.add(&all[3]); !math.IsNaN(sum.poll) || !math.IsNaN(sum.lag) {
 			t.Errorf("a stopped table alone is read at %v, lag %v", sum.poll, sum.lag)
+		}
+	})
+}
+
+// TestWhatIsLeftSharesNoMemory: the status of the former shard may be read while the next one
+// counts.
+func TestWhatIsLeftSharesNoMemory(t *testing.T) {
+	t.Parallel()
+	now := time.Now()
+	former, next := &Shard{}, &Shard{}
+	former.status.traffic.publish(3, 3, now)
+	former.status.traffic.putAside("too large")
+	left := former.Leave()
+	next.goOn(&left)
+	next.status.traffic.publish(4, 7, now)
+	next.status.traffic.putAside("too large")
+	for _, c := range []struct {
+		of    *Shard
+		rows  uint64
+		aside uint64
+	}{{former, 3, 1}, {next, 7, 2}} {
+		if shown, _ := c.of.status.traffic.at(7, now); shown.Published.Rows != c.rows || shown.DeadLetters.Count != c.aside {
+			t.Errorf("%+v is shown, want %d rows and %d put aside", shown, c.rows, c.aside)
+		}
+	}
+}
+
+// TestRateOfLateRows: late rows pass while tails take all that there is, the sum stays within the
+// rate, and what was not used is given back.
+func TestRateOfLateRows(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		const perSecond = 100
+		r := NewRate(perSecond)
+		late, tail := 0, 0
+		for range 100 {
+			tail += r.admit(2000, false)
+			late += r.admit(2000, true)
+			time.Sleep(100 * time.Millisecond)
+		}
+		if late < perSecond*9 || tail+late > perSecond*10+50 {
+			t.Errorf("in 10 s %d late rows, and %d others", late, tail)
+		}
+		if n := r.admit(1, false); n != 0 {
+			t.Error("a tail does not wait for the debt")
+		}
+		r.put(1000)
+		if n := r.admit(1000, false); n != perSecond/4 {
+			t.Errorf("%d rows pass after others were given back", n)
+		}
+		r.Set(0)
+		if n := r.admit(5000, false); n != 5000 || r.wait() != 0 || r.page(7) != 7 {
+			t.Errorf("%d rows pass without a limit", n)
+		}
+		r.Set(10)
+		if n := r.admit(5000, false); n > 3 {
+			t.Errorf("%d rows pass at once with a lower limit", n)
 		}
 	})
 }

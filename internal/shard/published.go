@@ -1,13 +1,15 @@
 package shard
 
 import (
+	"bytes"
 	"context"
-	"fmt"
+	"errors"
 	"slices"
 	"time"
 
 	"example.org/bridge/checkpoint/store"
 	"example.org/bridge/event"
+	"example.org/bridge/internal/lineage"
 	"example.org/bridge/internal/published"
 	"example.org/bridge/source"
 )
@@ -285,24 +287,106 @@ func (p *publishedRows) doubt(c *published.Check) {
 		"rows", len(ids), "first", c.First())
 }
 
-// remedyNow is the remedy by the rows as they are now.
-func (p *publishedRows) remedyNow(ctx context.Context) string {
-	if c, _, err := p.read(ctx, published.Check{}, p.log.Rows()); err == nil && c != nil {
-		return p.remedy(c.Survivor())
+// read reads rows of a list, newest first, as far as is needed to tell whether ids are used again;
+// nil where their columns are others by now. server answered last.
+func (p *publishedRows) read(ctx context.Context, c published.Check, rows []published.Row) (_ *published.Check, server string, err error) {
+	if bound := p.reader.columns; bound != nil {
+		// The page that is about to be published may have other columns than these rows.
+		defer func() { err = errors.Join(err, p.reader.bind(bound)) }()
 	}
-	return p.remedy(0)
+	c.Release = p.release()
+	err = c.Compare(rows, func(logged []published.Row) (found []published.Row, err error) {
+		ids := make([]uint64, len(logged))
+		for i, row := range logged {
+			ids[i] = row.ID
+		}
+		for ranges := source.RangesOf(ids); len(ranges) > 0 && err == nil; {
+			var page *page
+			if page, err = p.reader.rows(ctx, source.Query{Ranges: ranges, Limit: len(logged), MaxBytes: compareBytes}); err == nil {
+				server = page.Server
+				found, ranges, err = p.addRows(ctx, found, ranges, page)
+				page.free()
+			}
+		}
+		return found, err
+	})
+	if errors.Is(err, source.ErrAltered) {
+		return nil, "", nil
+	}
+	return &c, server, err
 }
 
-// remedy says what a person is to do where ids above survivor are used again; 0 where that is not
-// known.
-func (p *publishedRows) remedy(survivor uint64) string {
-	stream, shard := p.opts.Stream, p.opts.Name
-	switch {
-	case !p.release():
-		return fmt.Sprintf("If the table is what it should be, bridge reconcile --allow-deletes %s publishes what has changed in it and what is gone", stream)
-	case survivor > 0:
-		return fmt.Sprintf("Stop bridge, then to publish all rows behind id %d, the last one that is still as it was published: bridge checkpoint set %s %s %d; "+
-			"to publish all of the table: bridge checkpoint set %s %s 0", survivor, stream, shard, survivor, stream, shard)
+// addRows adds the rows of a page to found, and returns the ranges that it does not reach.
+func (p *publishedRows) addRows(ctx context.Context, found []published.Row, ranges []source.Range, page *page) ([]published.Row, []source.Range, error) {
+	if err := p.reader.bind(page.Columns); err != nil {
+		return nil, nil, err
 	}
-	return fmt.Sprintf("Stop bridge, then to publish all of the table: bridge checkpoint set %s %s 0; to go on behind another id: the same with that id", stream, shard)
+	if !p.log.Origin().Fits(published.Origin{Shape: uint64(p.opts.Encoder.Form())}) {
+		return nil, nil, source.ErrAltered
+	}
+	digests := make([]event.Digest, 0, len(page.Rows))
+	for _, row := range page.Rows {
+		digest, err := p.opts.Encoder.Digest(row)
+		if err != nil {
+			return nil, nil, err
+		}
+		found = append(found, published.RowOf(p.opts.Encoder, page.Columns, row, digest.Sum, digest.Key))
+		digest.Key = bytes.Clone(digest.Key)
+		digests = append(digests, digest)
+	}
+	if err := p.compareView(ctx, found[len(found)-len(digests):], digests); err != nil {
+		return nil, nil, err
+	}
+	if !page.More || len(page.Rows) == 0 {
+		return found, nil, nil
+	}
+	return found, source.RangesAbove(ranges, page.Rows[len(page.Rows)-1].ID), nil
+}
+
+// compareView notes which rows are what was published last of their entities. Of those that
+// catch-up has added to the list nothing else is known that identifies them.
+func (p *publishedRows) compareView(ctx context.Context, rows []published.Row, digests []event.Digest) error {
+	if p.entities == nil {
+		return nil
+	}
+	keys := make([][]byte, len(digests))
+	for i := range digests {
+		keys[i] = digests[i].Key
+	}
+	entries, err := p.entities.lookup(ctx, keys)
+	for i := range entries {
+		rows[i].Current = entries[i].Shard == p.opts.Name && entries[i].Row == rows[i].ID && entries[i].Digest == digests[i].Sum
+	}
+	return err
+}
+
+// resolve compares the newest rows of c that may be others, by their columns, with what the bus has
+// of them. Where it has nothing, or does not answer in time, c stays as it is.
+func (p *publishedRows) resolve(ctx context.Context, c *published.Check) (err error) {
+	ids := c.Unsure()
+	if len(ids) == 0 || p.opts.Newest == nil {
+		return nil
+	}
+	newest, err := p.opts.Newest(ctx, ids)
+	if err != nil {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		p.opts.Logger.Warn("rows that may be others than those published last could not be read from the bus: their ids and digests alone decide", "rows", len(ids), "error", err)
+		return nil
+	}
+	slices.Sort(ids)
+	page, err := p.reader.rows(ctx, source.Query{Ranges: source.RangesOf(ids), Limit: len(ids), MaxBytes: compareBytes})
+	if err != nil {
+		return err
+	}
+	defer page.free()
+	if bound := p.reader.columns; bound != nil {
+		defer func() { err = errors.Join(err, p.reader.bind(bound)) }()
+	}
+	if err := p.reader.bind(page.Columns); err != nil {
+		return err
+	}
+	c.Resolve(lineage.Compare(p.opts.Encoder, &page.Page, newest))
+	return err
 }

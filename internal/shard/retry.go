@@ -15,6 +15,7 @@ import (
 	"example.org/bridge/event"
 	"example.org/bridge/internal/option"
 	"example.org/bridge/internal/outage"
+	"example.org/bridge/internal/published"
 	"example.org/bridge/sink"
 	"example.org/bridge/source"
 )
@@ -237,6 +238,28 @@ func (e *reusedError) Named(naming option.Naming) string {
 }
 
 func (*reusedError) Unwrap() error { return ErrIDsReused }
+
+// remedyNow is the remedy by the rows as they are now.
+func (p *publishedRows) remedyNow(ctx context.Context) string {
+	if c, _, err := p.read(ctx, published.Check{}, p.log.Rows()); err == nil && c != nil {
+		return p.remedy(c.Survivor())
+	}
+	return p.remedy(0)
+}
+
+// remedy says what a person is to do where ids above survivor are used again; 0 where that is not
+// known.
+func (p *publishedRows) remedy(survivor uint64) string {
+	stream, shard := p.opts.Stream, p.opts.Name
+	switch {
+	case !p.release():
+		return fmt.Sprintf("If the table is what it should be, bridge reconcile --allow-deletes %s publishes what has changed in it and what is gone", stream)
+	case survivor > 0:
+		return fmt.Sprintf("Stop bridge, then to publish all rows behind id %d, the last one that is still as it was published: bridge checkpoint set %s %s %d; "+
+			"to publish all of the table: bridge checkpoint set %s %s 0", survivor, stream, shard, survivor, stream, shard)
+	}
+	return fmt.Sprintf("Stop bridge, then to publish all of the table: bridge checkpoint set %s %s 0; to go on behind another id: the same with that id", stream, shard)
+}
 
 // saveStop has the store know why the shard must not go on, so that only a command ends that: once
 // the table is filled again it may show nothing any more. What a server shows that does not take
