@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math/bits"
+	"strconv"
 	"strings"
 )
 
@@ -112,174 +113,65 @@ var ErrNewerForm = errors.New("the header " + HeaderState + " has a newer form t
 // each state has one text. Key is a part of text. It allocates nothing but an error, which shares
 // no memory with text and wraps ErrNewerForm where that is why.
 func ParseState(text string) (State, error) {
-	p := stateParser{text: text}
-	switch form := p.number("form", 32); {
-	case p.err == nil && form > stateNumber:
+	plain, key, keyed := strings.Cut(text, " k=")
+	p := stateParser{rest: plain}
+	switch form := p.number(" ", 32); {
+	case !p.failed && form > stateNumber:
 		return State{}, fmt.Errorf("%w: form %d, this one reads %d", ErrNewerForm, form, stateNumber)
 	case form < stateNumber:
-		p.fail("form", 0, "form 1")
+		p.failed = true
 	}
-	var s State
-	s.Epoch = p.next("epoch", ' ', 64)
-	s.Seq = p.next("seq", ' ', 64)
-	s.Term = uint32(p.next("term", ' ', 32))
-	s.Acked = uint32(p.next("acked", '.', 32))
-	s.Index = uint32(p.next("index", '.', 32))
-	s.Kind = p.digest(&s.Digest)
-	s.Floor = p.next("floor", ' ', 64)
-	if p.has("@") {
-		s.Since = p.set("since", p.number("since", 64))
+	s := State{Epoch: p.number(" ", 64), Seq: p.number(" ", 64)}
+	s.Term, s.Acked, s.Index = uint32(p.number(".", 32)), uint32(p.number(".", 32)), uint32(p.number(" ", 32))
+	switch digest := p.word(" "); {
+	case digest == "t":
+		s.Kind = StateTombstone
+	case digest == "x":
+		s.Kind = StateAbsent
+	case len(digest) == digestText.EncodedLen(len(s.Digest)):
+		// What does not decode is not written again.
+		_, _ = digestText.Decode(s.Digest[:], []byte(digest))
 	}
-	s.Hash = uint32(p.next("hash", ' ', 32))
-	if p.has(" l=") {
-		s.Low = p.set("l", p.number("l", 64))
+	floor := stateParser{rest: p.word(" ")}
+	if s.Floor = floor.number("@", 64); floor.rest != "" {
+		s.Since = floor.number(" ", 64)
 	}
-	if p.has(" e=") {
-		p.event(&s.Event)
+	s.Hash = uint32(p.number(" ", 32))
+	for p.rest != "" {
+		switch p.word("=") {
+		case "l":
+			s.Low = p.number(" ", 64)
+		case "e":
+			if id := p.word(" "); len(id) == hex.EncodedLen(len(s.Event)) {
+				_, _ = hex.Decode(s.Event[:], []byte(id))
+			}
+		default:
+			p.failed = true
+		}
 	}
-	if p.has(" k=") {
-		s.Key = p.key()
+	var memory [256]byte
+	if p.failed || floor.failed || string(AppendState(memory[:0], &s)) != plain || keyed && (len(key) < 2 || key[len(key)-1] != '.') {
+		return State{}, fmt.Errorf("read the header %s: %.200q is not a state that bridge writes", HeaderState, text)
 	}
-	if p.at < len(text) {
-		p.fail("end", p.at, "the end, or one blank and l=, e= or k= in this order")
-	}
-	if p.err != nil {
-		return State{}, p.err
-	}
+	s.Key = strings.TrimSuffix(key, ".")
 	return s, nil
 }
 
 // stateParser reads a text once, from its beginning. After a failure it reads on without effect.
 type stateParser struct {
-	text string
-	at   int
-	// err is the first failure.
-	err error
+	rest   string
+	failed bool
 }
 
-// fail notes that a field, named as in decision 17, is wrong at an offset of the text.
-func (p *stateParser) fail(field string, at int, want string) {
-	if p.err == nil {
-		p.err = fmt.Errorf("read the header %s: %s at byte %d of %.200q: want %s", HeaderState, field, at, p.text, want)
-	}
+// word returns what comes before a separator, or the rest.
+func (p *stateParser) word(separator string) (word string) {
+	word, p.rest, _ = strings.Cut(p.rest, separator)
+	return word
 }
 
-// has skips prefix where it is next.
-func (p *stateParser) has(prefix string) bool {
-	ok := strings.HasPrefix(p.text[p.at:], prefix)
-	if ok {
-		p.at += len(prefix)
-	}
-	return ok
-}
-
-// next reads a separator and the number behind it.
-func (p *stateParser) next(field string, separator byte, bits int) uint64 {
-	if p.at == len(p.text) || p.text[p.at] != separator {
-		want := "a dot and a number"
-		if separator == ' ' {
-			want = "one blank and a number"
-		}
-		p.fail(field, p.at, want)
-		return 0
-	}
-	p.at++
-	return p.number(field, bits)
-}
-
-// number reads digits up to the first other byte.
-func (p *stateParser) number(field string, bits int) uint64 {
-	const want = "a number in lower-case hexadecimal without leading zeros"
-	n, start := uint64(0), p.at
-	for ; p.at < len(p.text); p.at++ {
-		digit := lowerHex(p.text[p.at])
-		if digit > 15 {
-			break
-		}
-		if n>>(bits-4) != 0 {
-			p.fail(field, start, "a smaller number: at most 8 or 16 digits")
-		}
-		n = n<<4 | uint64(digit)
-	}
-	if p.at == start || p.text[start] == '0' && p.at > start+1 {
-		p.fail(field, start, want)
-	}
+// number reads hexadecimal digits before a separator.
+func (p *stateParser) number(separator string, bits int) uint64 {
+	n, err := strconv.ParseUint(p.word(separator), 16, bits)
+	p.failed = p.failed || err != nil
 	return n
-}
-
-// set refuses the zero of an optional field: that is to be left out.
-func (p *stateParser) set(field string, n uint64) uint64 {
-	if n == 0 {
-		p.fail(field, p.at, "a number above 0, or no such field")
-	}
-	return n
-}
-
-// digest reads a blank and the digest, t or x.
-func (p *stateParser) digest(dst *[16]byte) StateKind {
-	const want = "one blank and t, x or 22 characters of base64url"
-	if !p.has(" ") {
-		p.fail("digest", p.at, want)
-		return StateLive
-	}
-	word := p.text[p.at:]
-	if i := strings.IndexByte(word, ' '); i >= 0 {
-		word = word[:i]
-	}
-	p.at += len(word)
-	switch word {
-	case "t":
-		return StateTombstone
-	case "x":
-		return StateAbsent
-	}
-	var text [22]byte
-	if len(word) == len(text) {
-		copy(text[:], word)
-		// The decoder skips line breaks, which leaves fewer bytes.
-		if n, err := digestText.Decode(dst[:], text[:]); err == nil && n == len(dst) {
-			return StateLive
-		}
-	}
-	p.fail("digest", p.at-len(word), want)
-	return StateLive
-}
-
-// event reads 32 digits that are not all 0.
-func (p *stateParser) event(dst *[16]byte) {
-	const digits = 2 * len(dst)
-	start := p.at
-	for ; p.at < min(start+digits, len(p.text)); p.at++ {
-		digit := lowerHex(p.text[p.at])
-		if digit > 15 {
-			break
-		}
-		i := (p.at - start) / 2
-		dst[i] = dst[i]<<4 | digit
-	}
-	if p.at != start+digits || *dst == [16]byte{} {
-		p.fail("e", start, "32 digits in lower-case hexadecimal, not all 0")
-	}
-}
-
-// key reads the rest without its final dot.
-func (p *stateParser) key() string {
-	rest := p.text[p.at:]
-	if len(rest) < 2 || rest[len(rest)-1] != '.' {
-		p.fail("k", p.at, "a key and a dot at the end, or no such field")
-		return ""
-	}
-	p.at = len(p.text)
-	return rest[:len(rest)-1]
-}
-
-// lowerHex returns the value of a hexadecimal digit in lower case, 16 for another byte.
-func lowerHex(b byte) byte {
-	switch {
-	case b >= '0' && b <= '9':
-		return b - '0'
-	case b >= 'a' && b <= 'f':
-		return b - 'a' + 10
-	}
-	return 16
 }

@@ -69,46 +69,21 @@ func TestStates(t *testing.T) {
 }
 
 func TestStatesAreRefused(t *testing.T) {
-	for text, want := range map[string]string{
-		"":                                                         "form at byte 0",
-		"01 1 1 0.0.0 t 0 0":                                       "form at byte 0",
-		"1  1 1 0.0.0 t 0 0":                                       "epoch at byte 2",
-		"1 00 1 0.0.0 t 0 0":                                       "epoch at byte 2",
-		"1 A 1 0.0.0 t 0 0":                                        "epoch at byte 2",
-		"1 0x1 1 0.0.0 t 0 0":                                      "seq at byte 3",
-		"1 10000000000000000 1 0.":                                 "epoch at byte 2",
-		"1 1 1 100000000.0.0 t":                                    "term at byte 6",
-		"1 1 1 0 t 0 0":                                            "acked at byte 7",
-		"1 1 1 0.0.0 tt 0 0":                                       "digest at byte 12",
-		"1 1 1 0.0.0 AAAAAAAAAAAAAAAAAAAAA 0 0":                    "digest at byte 12",
-		"1 1 1 0.0.0 AAAAAAAAAAAAAAAAAAAAAAA 0 0":                  "digest at byte 12",
-		"1 1 1 0.0.0 AAAAAAAAAAAAAAAAAAAAAB 0 0":                   "digest at byte 12",
-		"1 1 1 0.0.0 AAAAAAAAAAAAAAAAAAAA\n\n 0 0":                 "digest at byte 12",
-		"1 1 1 0.0.0 AAAAAAAAAAAAAAAAAAAA+/ 0 0":                   "digest at byte 12",
-		"1 1 1 0.0.0 t":                                            "floor at byte 13",
-		"1 1 1 0.0.0 t 1@":                                         "since at byte 16",
-		"1 1 1 0.0.0 t 1@0 0":                                      "since at byte 17",
-		"1 1 1 0.0.0 t 0 100000000":                                "hash at byte 16",
-		"1 1 1 0.0.0 t 0 0\n":                                      "end at byte 17",
-		"1 1 1 0.0.0 t 0 0 z=1":                                    "end at byte 17",
-		"1 1 1 0.0.0 t 0 0 l=0":                                    "l at byte 21",
-		"1 1 1 0.0.0 t 0 0 l=1 l=1":                                "end at byte 21",
-		"1 1 1 0.0.0 t 0 0 e=00000000000000000000000000000000":     "e at byte 20",
-		"1 1 1 0.0.0 t 0 0 e=467DE4519d294fc9b5850c6fd9b61cf4":     "e at byte 20",
-		"1 1 1 0.0.0 t 0 0 e=467de4519d294fc9b5850c6fd9b61cf4a":    "end at byte 52",
-		"1 1 1 0.0.0 t 0 0 e=467de4519d294fc9b5850c6fd9b61cf4 l=1": "end at byte 52",
-		"1 1 1 0.0.0 t 0 0 k=.":                                    "k at byte 20",
-		"1 1 1 0.0.0 t 0 0 k=key":                                  "k at byte 20",
-		"1 19ab3c4d5e6f 2a1 0.1f4.7 Rn3kUZ0pT8m1hQxv2bYc9A 0 5be1c2d9 k=a. ":     "k at byte 63",
-		"1 19ab3c4d5e6f 2a1 0.1f4.7\tRn3kUZ0pT8m1hQxv2bYc9A 0 5be1c2d9 k=a. b. ": "digest at byte 26",
+	for _, text := range []string{
+		"", "01 1 1 0.0.0 t 0 0", "1  1 1 0.0.0 t 0 0", "1 00 1 0.0.0 t 0 0", "1 A 1 0.0.0 t 0 0",
+		"1 0x1 1 0.0.0 t 0 0", "1 10000000000000000 1 0.", "1 1 1 100000000.0.0 t", "1 1 1 0 t 0 0",
+		"1 1 1 0.0.0 tt 0 0", "1 1 1 0.0.0 AAAAAAAAAAAAAAAAAAAAA 0 0", "1 1 1 0.0.0 AAAAAAAAAAAAAAAAAAAAAAA 0 0",
+		"1 1 1 0.0.0 AAAAAAAAAAAAAAAAAAAAAB 0 0", "1 1 1 0.0.0 AAAAAAAAAAAAAAAAAAAA\n\n 0 0",
+		"1 1 1 0.0.0 AAAAAAAAAAAAAAAAAAAA+/ 0 0", "1 1 1 0.0.0 t", "1 1 1 0.0.0 t 1@", "1 1 1 0.0.0 t 1@0 0",
+		"1 1 1 0.0.0 t 0 100000000", "1 1 1 0.0.0 t 0 0\n", "1 1 1 0.0.0 t 0 0 z=1", "1 1 1 0.0.0 t 0 0 l=0",
+		"1 1 1 0.0.0 t 0 0 l=1 l=1", "1 1 1 0.0.0 t 0 0 e=00000000000000000000000000000000",
+		"1 1 1 0.0.0 t 0 0 e=467DE4519d294fc9b5850c6fd9b61cf4", "1 1 1 0.0.0 t 0 0 e=467de4519d294fc9b5850c6fd9b61cf4a",
+		"1 1 1 0.0.0 t 0 0 e=467de4519d294fc9b5850c6fd9b61cf4 l=1", "1 1 1 0.0.0 t 0 0 k=.", "1 1 1 0.0.0 t 0 0 k=key",
+		"1 19ab3c4d5e6f 2a1 0.1f4.7 Rn3kUZ0pT8m1hQxv2bYc9A 0 5be1c2d9 k=a. ",
+		"1 19ab3c4d5e6f 2a1 0.1f4.7\tRn3kUZ0pT8m1hQxv2bYc9A 0 5be1c2d9 k=a. b. ",
 	} {
-		s, err := bus.ParseState(text)
-		if err == nil || s != (bus.State{}) {
+		if s, err := bus.ParseState(text); err == nil || s != (bus.State{}) || errors.Is(err, bus.ErrNewerForm) {
 			t.Errorf("%q: %+v, %v", text, s, err)
-			continue
-		}
-		if !strings.Contains(err.Error(), want+" of ") || errors.Is(err, bus.ErrNewerForm) {
-			t.Errorf("%q: %v, want %s", text, err, want)
 		}
 	}
 }
