@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"hash/crc32"
 	"slices"
+	"strings"
 
 	"github.com/segmentio/kafka-go/compress"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -29,8 +30,6 @@ const (
 	appendTimeIs    = 0x08
 	transactionalIs = 0x10
 	controlIs       = 0x20
-	// controlAbort is the type of a control record that ends an aborted transaction.
-	controlAbort = 0
 	// knownNames bounds the names of headers that are kept, so that each is allocated once.
 	knownNames = 256
 )
@@ -52,6 +51,7 @@ type Decoder struct {
 	// empty is bus.Span.Empty.
 	Empty func(from, to uint64)
 
+	record  kmsg.Record
 	message bus.Stored
 	names   map[string]string
 	// inflated is room for the records of a compressed batch, inflater reads them.
@@ -81,10 +81,16 @@ func (d *Decoder) Decode(a *kmsg.FetchResponseTopicPartition) error {
 		if err != nil {
 			return err
 		}
-		left, producers = producersUpTo(left, lastOf(&b), producers)
+		for ; len(left) > 0 && left[0].FirstOffset <= lastOf(&b); left = left[1:] {
+			if !slices.Contains(producers, left[0].ProducerID) {
+				producers = append(producers, left[0].ProducerID)
+			}
+		}
 		switch {
 		case b.Attributes&controlIs != 0:
-			if at := slices.Index(producers, b.ProducerID); at >= 0 && endOfTransaction(&b) == controlAbort {
+			var end kmsg.ControlRecordKey
+			aborts := d.record.UnsafeReadFrom(b.Records) == nil && end.ReadFrom(d.record.Key) == nil && end.Type == kmsg.ControlRecordKeyTypeAbort
+			if at := slices.Index(producers, b.ProducerID); at >= 0 && aborts {
 				producers = slices.Delete(producers, at, at+1)
 			}
 			d.without(&b)
@@ -112,17 +118,6 @@ func endOf(batches []byte) int64 {
 		}
 	}
 	return end
-}
-
-// producersUpTo moves the producers of transactions that begin at or before an offset into set.
-func producersUpTo(list []aborted, last int64, set []int64) ([]aborted, []int64) {
-	for len(list) > 0 && list[0].FirstOffset <= last {
-		if !slices.Contains(set, list[0].ProducerID) {
-			set = append(set, list[0].ProducerID)
-		}
-		list = list[1:]
-	}
-	return list, set
 }
 
 // without notes a batch that holds no messages.
@@ -165,52 +160,37 @@ func parseBatch(b []byte) (batch kmsg.RecordBatch, err error) {
 // lastOf returns the last offset of a batch, also of one whose last records are compacted away.
 func lastOf(b *kmsg.RecordBatch) int64 { return b.FirstOffset + int64(b.LastOffsetDelta) }
 
-// endOfTransaction returns the type of the control record of a control batch, -1 if it has none.
-func endOfTransaction(b *kmsg.RecordBatch) int16 {
-	r := fields{rest: b.Records}
-	r.varint()
-	r.Span(1)
-	r.varlong()
-	r.varint()
-	key := r.bytes()
-	if len(key) < 4 {
-		return -1
-	}
-	return int16(binary.BigEndian.Uint16(key[2:]))
-}
-
 // records hands out the records of a batch.
 func (d *Decoder) records(b *kmsg.RecordBatch) error {
-	body, err := d.inflate(b)
+	rest, err := d.inflate(b)
 	if err != nil {
 		return fmt.Errorf("%w: at offset %d: %w", errBatch, b.FirstOffset, err)
 	}
-	all := fields{rest: body}
+	r := &d.record
 	for range b.NumRecords {
-		one := fields{rest: all.Span(all.varint())}
-		one.Span(1)
-		made := b.FirstTimestamp + one.varlong()
+		size, n := binary.Varint(rest)
+		if n <= 0 || size < 0 || size > int64(len(rest)-n) {
+			return fmt.Errorf("%w: at offset %d, a record is cut off", errBatch, b.FirstOffset)
+		}
+		if err := r.UnsafeReadFrom(rest[:n+int(size)]); err != nil {
+			return fmt.Errorf("%w: at offset %d: %w", errBatch, b.FirstOffset, err)
+		}
+		rest = rest[n+int(size):]
+		at := b.FirstOffset + int64(r.OffsetDelta)
+		switch {
+		case at < d.Next:
+			continue
+		case at >= d.To:
+			return nil
+		}
+		made := b.FirstTimestamp + r.TimestampDelta64
 		if b.Attributes&appendTimeIs != 0 {
 			made = b.MaxTimestamp
 		}
-		at := b.FirstOffset + int64(one.varint())
-		if at < d.Next && one.Ok() {
-			continue
-		}
-		if at >= d.To {
-			return nil
-		}
-		d.message = bus.Stored{Offset: uint64(at), Destination: d.Topic, Key: one.bytes(), Value: one.bytes(), Headers: d.message.Headers[:0], Time: made,
+		d.message = bus.Stored{Offset: uint64(at), Destination: d.Topic, Key: r.Key, Value: r.Value, Headers: d.message.Headers[:0], Time: made,
 			Transactional: b.Attributes&transactionalIs != 0}
-		for range one.varint() {
-			name, value := one.bytes(), one.bytes()
-			if !one.Ok() {
-				break
-			}
-			d.message.Headers = append(d.message.Headers, bus.Header{Name: d.name(name), Value: value})
-		}
-		if !one.Ok() {
-			return fmt.Errorf("%w: at offset %d, a record is cut off", errBatch, b.FirstOffset)
+		for _, h := range r.Headers {
+			d.message.Headers = append(d.message.Headers, bus.Header{Name: d.name(h.Key), Value: h.Value})
 		}
 		d.Next = at + 1
 		if d.refused = d.Each(&d.message); d.refused != nil {
@@ -236,12 +216,12 @@ func (d *Decoder) inflate(b *kmsg.RecordBatch) ([]byte, error) {
 	return d.inflated.Bytes(), errors.Join(err, from.Close())
 }
 
-// name returns the name of a header. Most are the same on all messages.
-func (d *Decoder) name(b []byte) string {
-	if known, ok := d.names[string(b)]; ok {
+// name returns the name of a header, which lies in the answer. Most are the same on all messages.
+func (d *Decoder) name(read string) string {
+	if known, ok := d.names[read]; ok {
 		return known
 	}
-	name := string(b)
+	name := strings.Clone(read)
 	if d.names == nil {
 		d.names = make(map[string]string)
 	}
@@ -249,62 +229,4 @@ func (d *Decoder) name(b []byte) string {
 		d.names[name] = name
 	}
 	return name
-}
-
-// fields reads the fields of a record or an answer. After a failure it reads on without effect.
-type fields struct {
-	rest []byte
-	bad  bool
-}
-
-// Ok reports whether all fields were there.
-func (f *fields) Ok() bool { return !f.bad }
-
-// Span returns the next n bytes.
-func (f *fields) Span(n int) []byte {
-	if n < 0 || n > len(f.rest) {
-		f.rest, f.bad = nil, true
-		return nil
-	}
-	b := f.rest[:n:n]
-	f.rest = f.rest[n:]
-	return b
-}
-
-// Uvarint reads a number without a sign.
-func (f *fields) Uvarint() uint32 {
-	v, n := binary.Uvarint(f.rest)
-	if f.Span(max(n, -1)); n == 0 || v>>32 != 0 {
-		f.rest, f.bad = nil, true
-		return 0
-	}
-	return uint32(v)
-}
-
-// varlong reads a number of 64 bits.
-func (f *fields) varlong() int64 {
-	v, n := binary.Varint(f.rest)
-	if f.Span(max(n, -1)); n == 0 {
-		f.rest, f.bad = nil, true
-	}
-	return v
-}
-
-// varint reads a number of 32 bits.
-func (f *fields) varint() int {
-	v := f.varlong()
-	if v != int64(int32(v)) {
-		f.rest, f.bad = nil, true
-		return 0
-	}
-	return int(v)
-}
-
-// bytes reads bytes behind their length, nil for -1.
-func (f *fields) bytes() []byte {
-	n := f.varint()
-	if n < 0 {
-		return nil
-	}
-	return f.Span(n)
 }

@@ -167,15 +167,30 @@ func (w *wire) exchange(req kmsg.Request) (kmsg.Response, error) {
 	if _, err := io.ReadFull(w, w.memory); err != nil {
 		return nil, err
 	}
-	body := fields{rest: w.memory}
+	body := tagged(w.memory)
 	if req.IsFlexible() {
 		kmsg.SkipTags(&body)
 	}
 	res := req.ResponseKind()
-	if err := res.ReadFrom(body.rest); err != nil {
+	if err := res.ReadFrom(body); err != nil {
 		return nil, fmt.Errorf("read the answer to %s: %w", kmsg.NameForKey(req.Key()), err)
 	}
 	return res, nil
+}
+
+// tagged is an answer that begins with tags. What is cut off reads as nothing.
+type tagged []byte
+
+func (t *tagged) Uvarint() uint32 {
+	v, n := binary.Uvarint(*t)
+	t.Span(n)
+	return uint32(v)
+}
+
+func (t *tagged) Span(n int) (b []byte) {
+	n = min(max(n, 0), len(*t))
+	b, *t = (*t)[:n], (*t)[n:]
+	return b
 }
 
 func (c *Cluster) Request(r kmsg.Request) *Request {
