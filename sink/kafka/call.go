@@ -65,17 +65,6 @@ func newCall(batch []sink.Message) *call {
 	return &call{batch: batch, status: make([]sink.Status, len(batch)), at: make([]sink.At, len(batch))}
 }
 
-// tp returns the index of a TP in tps. Only messages that moved may meet one again.
-func (c *call) tp(ref sink.TPRef) int32 {
-	if len(c.portions) > 0 {
-		if i := slices.Index(c.tps, ref); i >= 0 {
-			return int32(i)
-		}
-	}
-	c.tps = append(c.tps, ref)
-	return int32(len(c.tps) - 1)
-}
-
 // acknowledge notes that the next n messages of a portion are stored from offset base on; -1: the
 // broker does not tell. marker: a marker of ours lies before them.
 func (r *portion) acknowledge(n int, base int64, marker bool) {
@@ -88,13 +77,6 @@ func (r *portion) acknowledge(n int, base int64, marker bool) {
 		marker = false
 	}
 	r.next += n
-}
-
-// reject notes that the next message of a portion is refused, which ends the portion.
-func (r *portion) reject(reason string) {
-	i := r.index[r.next]
-	r.call.status[i] = sink.Rejected
-	r.rejection = &sink.Rejection{Index: i, Reason: reason}
 }
 
 func (c *call) finish() {
@@ -121,22 +103,6 @@ func (c *call) present(do func()) bool {
 		do()
 	}
 	return !c.left
-}
-
-// gone reports whether the caller has left.
-func (c *call) gone() bool { return !c.present(func() {}) }
-
-// moved returns what has to find another worker, in the order of the batch.
-func (c *call) moved() []int {
-	var index []int
-	for _, r := range c.portions {
-		if r.moved {
-			index = append(index, r.index[r.next:]...)
-			r.moved = false
-		}
-	}
-	slices.Sort(index)
-	return index
 }
 
 // outcome sums up the portions. The workers are done with the call.
@@ -318,20 +284,18 @@ func (f *wireBatch) refused(note func(r *portion, do func())) (rejected bool) {
 		f.worker.limit = limit
 		return false
 	}
-	r := f.parts[0].portion
-	note(r, func() { r.reject(f.reason(f.fault)) })
-	return true
-}
-
-// reason says why a single record was refused.
-func (f *wireBatch) reason(refusal error) string {
-	w := f.worker
-	var code kafkago.Error
-	if errors.As(refusal, &code) && code == kafkago.InvalidRecord {
-		return fmt.Sprintf("topic %s takes no such record: %v", w.topic, refusal)
+	w, r := f.worker, f.parts[0].portion
+	reason := fmt.Sprintf("the record has %d bytes, as a batch %d by %s, which is more than topic %s takes (max.message.bytes): %v",
+		f.buffers.records.maxRecord, len(f.wire)-sizePrefix, w.sink.options.Compression, w.topic, f.fault)
+	if errors.Is(f.fault, kafkago.InvalidRecord) {
+		reason = fmt.Sprintf("topic %s takes no such record: %v", w.topic, f.fault)
 	}
-	return fmt.Sprintf("the record has %d bytes, as a batch %d by %s, which is more than topic %s takes (max.message.bytes): %v",
-		f.buffers.records.maxRecord, len(f.wire)-sizePrefix, w.sink.options.Compression, w.topic, refusal)
+	note(r, func() {
+		i := r.index[r.next]
+		r.call.status[i] = sink.Rejected
+		r.rejection = &sink.Rejection{Index: i, Reason: reason}
+	})
+	return true
 }
 
 // release gives the memory of the batch back, unless the transport may still read it.

@@ -109,7 +109,14 @@ func (s *Sink) Publish(ctx context.Context, batch []sink.Message) (sink.Outcome,
 			c.leave()
 			return c.outcome(rejected), context.Cause(ctx)
 		}
-		pending = c.moved()
+		pending = nil
+		for _, r := range c.portions {
+			if r.moved {
+				pending = append(pending, r.index[r.next:]...)
+				r.moved = false
+			}
+		}
+		slices.Sort(pending)
 	}
 	return c.outcome(rejected), nil
 }
@@ -184,7 +191,16 @@ func (s *Sink) assign(ctx context.Context, c *call, pending []int) ([]*portion, 
 		worker := route.worker(m.Key)
 		r := byWorker[worker]
 		if r == nil {
-			r = &portion{call: c, worker: worker, tp: c.tp(sink.TPRef{Name: worker.tp, Incarnation: route.id}), incarnation: route.id}
+			r = &portion{call: c, worker: worker, incarnation: route.id}
+			ref, tp := sink.TPRef{Name: worker.tp, Incarnation: route.id}, -1
+			if len(c.portions) > 0 {
+				// Only messages that moved may meet one again.
+				tp = slices.Index(c.tps, ref)
+			}
+			if tp < 0 {
+				tp, c.tps = len(c.tps), append(c.tps, ref)
+			}
+			r.tp = int32(tp)
 			byWorker[worker] = r
 			runs = append(runs, r)
 			m.First = true
@@ -210,7 +226,11 @@ func (s *Sink) Ready(ctx context.Context) error {
 	asking, cancel := context.WithTimeoutCause(ctx, readyWithin, option.Errorf(
 		"no broker answers within %v (%s): see that Kafka listens there, that firewalls let this host in, and %s", readyWithin, s.cluster.Addr, option.SinkURL))
 	defer cancel()
-	found, generation, err := s.cluster.Metadata(asking, s.used())
+	s.mu.Lock()
+	used := slices.AppendSeq(slices.Clone(s.options.Topics), maps.Keys(s.topics))
+	s.mu.Unlock()
+	slices.Sort(used)
+	found, generation, err := s.cluster.Metadata(asking, slices.Compact(used))
 	switch {
 	case s.life.Err() != nil:
 		return sink.ErrClosed
@@ -238,15 +258,6 @@ func (s *Sink) Ready(ctx context.Context) error {
 
 // Outages returns what is waited out at this moment, also by Read.
 func (s *Sink) Outages() []outage.Outage { return s.outages.Outages() }
-
-// used returns the topics that matter.
-func (s *Sink) used() []string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	names := slices.AppendSeq(slices.Clone(s.options.Topics), maps.Keys(s.topics))
-	slices.Sort(names)
-	return slices.Compact(names)
-}
 
 // Close implements [sink.Sink]. What is in flight may still arrive, but for a transaction: that is
 // aborted, where the brokers answer within 2 s.

@@ -116,7 +116,15 @@ func (x *transaction) join(ctx context.Context, list []*call) ([]*call, error) {
 			x.partitions = append(x.partitions, more...)
 			return list, nil
 		case errors.As(err, &topic):
-			list = x.withoutTopic(list, topic)
+			x.t.sink.believe(topic.topic, 0)
+			list = slices.DeleteFunc(list, func(c *call) bool {
+				i := slices.IndexFunc(c.portions, func(r *portion) bool { return r.worker.topic == topic.topic })
+				if i >= 0 {
+					c.portions[i].worker.fault(topic)
+					c.end(errAgain)
+				}
+				return i >= 0
+			})
 		default:
 			return list, err
 		}
@@ -133,19 +141,6 @@ func (x *transaction) request(ctx context.Context, do func() (generation int, er
 	unanswered, err := x.t.producer.retry(ctx, final, do)
 	x.mayRepeat = x.mayRepeat || unanswered
 	return err
-}
-
-// withoutTopic lets the batches wait that go to a topic.
-func (x *transaction) withoutTopic(list []*call, topic *topicError) []*call {
-	x.t.sink.believe(topic.topic, 0)
-	return slices.DeleteFunc(list, func(c *call) bool {
-		i := slices.IndexFunc(c.portions, func(r *portion) bool { return r.worker.topic == topic.topic })
-		if i >= 0 {
-			c.portions[i].worker.fault(topic)
-			c.end(errAgain)
-		}
-		return i >= 0
-	})
 }
 
 // end ends the transaction at the coordinator. The error is that of ctx, or says that the outcome
@@ -194,7 +189,13 @@ func (x *transaction) giveUp(ctx context.Context, err error) {
 		return
 	}
 	x.t.producer.fresh = false
-	if err := x.abort(ctx); err != nil {
+	end := func() error { return x.end(ctx, false) }
+	if x.open {
+		// A batch without an answer may arrive later: a new epoch keeps it from joining the next
+		// transaction (decision 20).
+		end = func() error { return x.t.producer.ready(ctx) }
+	}
+	if err := end(); err != nil {
 		x.unknown(err)
 		return
 	}
@@ -219,7 +220,9 @@ func (x *transaction) giveUp(ctx context.Context, err error) {
 		x.t.again = again
 		return
 	}
-	x.t.requeue(again)
+	x.t.mu.Lock()
+	defer x.t.mu.Unlock()
+	x.t.queue = append(again, x.t.queue...)
 }
 
 // aborted notes that the transaction may have been aborted: where the markers are nobody knows.
@@ -227,15 +230,6 @@ func (x *transaction) aborted() {
 	for _, w := range x.partitions {
 		w.next, w.ended = 0, false
 	}
-}
-
-// abort aborts the transaction. A batch without an answer may arrive later: a new epoch keeps it
-// from joining the next transaction (decision 20).
-func (x *transaction) abort(ctx context.Context) error {
-	if x.open {
-		return x.t.producer.ready(ctx)
-	}
-	return x.end(ctx, false)
 }
 
 // fill makes a batch for each of several partitions of what is to be sent there, and returns how
@@ -282,7 +276,9 @@ func (x *transaction) sendAll(ctx context.Context, batches []*wireBatch, limit t
 	note := func(r *portion, do func()) { r.call.present(do) }
 	for left := batches; ; {
 		until := began.Add(max(time.Since(began)+leastWait, limit))
-		generation := x.produce(ctx, until, left)
+		sending, cancel := context.WithDeadlineCause(ctx, until.Add(time.Second), broker.ErrNoAnswer)
+		generation := produce(answersBy{sending, until}, x.t.sink.cluster, x.t.producer.transactionalID, left...)
+		cancel()
 		var failure error
 		again := left[:0:0]
 		for _, b := range left {
@@ -324,13 +320,6 @@ func (x *transaction) sendAll(ctx context.Context, batches []*wireBatch, limit t
 		}
 		left = again
 	}
-}
-
-// produce sends batches once. Leaders may answer until then.
-func (x *transaction) produce(ctx context.Context, until time.Time, batches []*wireBatch) (generation int) {
-	ctx, cancel := context.WithDeadlineCause(ctx, until.Add(time.Second), broker.ErrNoAnswer)
-	defer cancel()
-	return produce(answersBy{ctx, until}, x.t.sink.cluster, x.t.producer.transactionalID, batches...)
 }
 
 // remedy does what can be done about batches that were not answered for good, or returns why they

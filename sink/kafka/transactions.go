@@ -91,7 +91,10 @@ func (t *transactions) close() {
 func (t *transactions) publish(ctx context.Context, batch []sink.Message) (sink.Outcome, error) {
 	nothing := sink.Outcome{Status: make([]sink.Status, len(batch))}
 	c := newCall(batch)
-	c.bytes = bytesOf(batch)
+	const headers = 300
+	for i := range batch {
+		c.bytes += len(batch[i].Key) + len(batch[i].Value) + headers
+	}
 	rejected, pending := t.sink.screen(c)
 	if len(rejected) > 0 || len(batch) == 0 {
 		return c.outcome(rejected), context.Cause(ctx)
@@ -128,15 +131,6 @@ func (t *transactions) publish(ctx context.Context, batch []sink.Message) (sink.
 	}
 }
 
-// bytesOf is about how much a batch takes on the wire.
-func bytesOf(batch []sink.Message) (n int) {
-	const headers = 300
-	for i := range batch {
-		n += len(batch[i].Key) + len(batch[i].Value) + headers
-	}
-	return n
-}
-
 // dropFaults forgets what holds a batch up that nobody waits for any more.
 func (t *transactions) dropFaults(c *call) {
 	for _, r := range c.portions {
@@ -166,16 +160,11 @@ func (t *transactions) enter(c *call) {
 	go t.drain()
 }
 
-// requeue puts batches in front of the queue. The caller drains it.
-func (t *transactions) requeue(list []*call) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.queue = append(list, t.queue...)
-}
-
 // prune leaves out the batches whose callers have left: they would abort the transaction. The
 // caller has locked mu.
-func (t *transactions) prune() { t.queue = slices.DeleteFunc(t.queue, (*call).gone) }
+func (t *transactions) prune() {
+	t.queue = slices.DeleteFunc(t.queue, func(c *call) bool { return !c.present(func() {}) })
+}
 
 // dequeue returns what may be in one transaction, up to so many bytes and one batch more: batches
 // without a partition that did not answer, or with held one that has such a partition. The caller

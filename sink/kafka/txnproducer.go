@@ -123,7 +123,7 @@ func (p *txnProducer) next(ctx context.Context) (identity, int, error) {
 		if err == nil {
 			// A transaction that is aborted takes one epoch.
 			p.latest, p.mayFollow = id, 1
-		} else if !refused(err) && p.mayFollow < math.MaxInt16 {
+		} else if p.mayFollow < math.MaxInt16 && !slices.ContainsFunc(notInitialised, func(code kafkago.Error) bool { return errors.Is(err, code) }) {
 			p.mayFollow++
 		}
 		return id, generation, err
@@ -131,14 +131,20 @@ func (p *txnProducer) next(ctx context.Context) (identity, int, error) {
 		return identity{}, generation, fmt.Errorf("%w: transactional id %s was initialised by another process: "+
 			"where that publishes other streams, give each bridge a transactional id of its own", sink.ErrFenced, p.transactionalID)
 	}
-	return identity{}, generation, p.awaits(state)
+	// Another process has claimed it. One that does not confirm that is dead: this process claims it
+	// again.
+	if p.rival != *state {
+		p.rival, p.rivalSince = *state, time.Now()
+	}
+	p.claimed = time.Since(p.rivalSince) < p.claimWithin
+	return identity{}, generation, errClaimed
 }
 
-// refused reports whether an initialisation was certainly not done. An answer of a coordinator that
-// moves, or that cannot replicate, does not say so.
-func refused(err error) bool {
-	return errors.Is(err, kafkago.ProducerFenced) || errors.Is(err, kafkago.InvalidProducerEpoch) || errors.Is(err, kafkago.ConcurrentTransactions) ||
-		errors.Is(err, kafkago.TransactionalIDAuthorizationFailed) || errors.Is(err, kafkago.InvalidTransactionTimeout)
+// notInitialised are the answers to an initialisation that was certainly not done. One of a
+// coordinator that moves, or that cannot replicate, does not say so.
+var notInitialised = []kafkago.Error{
+	kafkago.ProducerFenced, kafkago.InvalidProducerEpoch, kafkago.ConcurrentTransactions, kafkago.TransactionalIDAuthorizationFailed,
+	kafkago.InvalidTransactionTimeout,
 }
 
 // isOurs reports whether this process has initialised last. The signature alone does not say so: by
@@ -152,16 +158,6 @@ func (p *txnProducer) isOurs(state *transactionState) bool {
 		return state.producer != p.latest.producer || state.epoch-p.latest.epoch <= p.mayFollow
 	}
 	return false
-}
-
-// awaits waits for another process to confirm its claim. One that does not is dead: this process
-// claims the transactional id again.
-func (p *txnProducer) awaits(claim *transactionState) error {
-	if p.rival != *claim {
-		p.rival, p.rivalSince = *claim, time.Now()
-	}
-	p.claimed = time.Since(p.rivalSince) < p.claimWithin
-	return errClaimed
 }
 
 // errNoDescribe says that the brokers are too old.

@@ -160,8 +160,16 @@ func (w *worker) deliver(ctx context.Context, f *wireBatch) {
 		}
 		err := w.remedy(ctx, generation, f.fault)
 		if errors.Is(err, errMoved) {
+			// All portions go back to their calls, to find another worker.
 			w.broken = true
-			w.move()
+			w.calm()
+			w.sink.believe(w.topic, 0)
+			w.mu.Lock()
+			portions := slices.Clone(w.queue)
+			w.mu.Unlock()
+			for _, r := range portions {
+				w.note(r, func() { r.moved = true })
+			}
 			return
 		}
 		w.fault(err)
@@ -249,18 +257,6 @@ func (w *worker) inspect(ctx context.Context, generation int, err error) error {
 		return err
 	}
 	return errMoved
-}
-
-// move gives all portions back to their calls, to find another worker.
-func (w *worker) move() {
-	w.calm()
-	w.sink.believe(w.topic, 0)
-	w.mu.Lock()
-	portions := slices.Clone(w.queue)
-	w.mu.Unlock()
-	for _, r := range portions {
-		w.note(r, func() { r.moved = true })
-	}
 }
 
 // follow notes that a batch was stored at base, -1 where the broker does not tell, and reports

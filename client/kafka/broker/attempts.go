@@ -66,14 +66,6 @@ func (t *attempts) succeeded() {
 	t.faults.OK(t.who)
 }
 
-// report notes a fault that answers go with.
-func (t *attempts) report(err error) {
-	if t.failing.IsZero() {
-		t.failing = time.Now()
-	}
-	t.faults.Fail(t.who, TPName(t.topic, t.partition), err)
-}
-
 // ended notes that nobody tries any more, because of err unless that is nil.
 func (t *attempts) ended(ctx context.Context, err error) {
 	if err != nil || ctx.Err() != nil {
@@ -96,7 +88,8 @@ func (t *attempts) failed(ctx context.Context, generation int, err error) error 
 		t.cluster.Renew(generation)
 	}
 	now := time.Now()
-	if !t.waits && (missing(err) || errors.Is(err, errOther)) {
+	missing := errors.Is(err, kafkago.UnknownTopicOrPartition) || errors.Is(err, protocol.ErrNoTopic) || errors.Is(err, protocol.ErrNoPartition)
+	if !t.waits && (missing || errors.Is(err, errOther)) {
 		if t.missing.IsZero() {
 			t.missing = now
 		}
@@ -125,20 +118,6 @@ func (r *Reader) Retry(ctx context.Context, who, topic string, do func() (genera
 	err := t.retry(ctx, do)
 	t.ended(ctx, err)
 	return err
-}
-
-// silent is the error of giving up on messages that do not come.
-func (t *attempts) silent(highWatermark int64) error {
-	err := fmt.Errorf("%w within %v though some is left", errSilent, t.giveUp)
-	if highWatermark > 0 {
-		err = fmt.Errorf("%w (high watermark %d): %w", err, highWatermark, errHeldUp)
-	}
-	return err
-}
-
-// missing reports whether an error says that a topic or partition does not exist.
-func missing(err error) bool {
-	return errors.Is(err, kafkago.UnknownTopicOrPartition) || errors.Is(err, protocol.ErrNoTopic) || errors.Is(err, protocol.ErrNoPartition)
 }
 
 // What ListOffsets is asked for: the first offset that is left, or the end.
@@ -243,16 +222,6 @@ const Everywhere = "kafka"
 
 // TPName names a partition as offsets do.
 func TPName(topic string, partition int32) string { return topic + "/" + strconv.Itoa(int(partition)) }
-
-// parseTP is the inverse of tp.
-func parseTP(name string) (topic string, partition int32, err error) {
-	topic, number, _ := strings.Cut(name, "/")
-	n, err := strconv.ParseUint(number, 10, 31)
-	if err != nil || bus.CheckTopic(topic) != nil {
-		return "", 0, fmt.Errorf("%q is not a partition of a topic", name)
-	}
-	return topic, int32(n), nil
-}
 
 // brokerError is a broker's answer.
 type brokerError struct {

@@ -82,7 +82,14 @@ func (c *Cluster) newTransport() *kafkago.Transport {
 func (c *Cluster) RoundTrip(ctx context.Context, req protocol.Message) (protocol.Message, int, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, AnswerWithin, ErrNoAnswer)
 	defer cancel()
-	transport, generation := c.current()
+	c.mu.Lock()
+	if !c.renewAt.IsZero() && time.Now().After(c.renewAt) {
+		// A request that meets the end of a session is a fault, and may leave the outcome of a
+		// transaction unknown.
+		c.replace()
+	}
+	transport, generation := c.transport, c.generation
+	c.mu.Unlock()
 	res, err := transport.RoundTrip(ctx, c.Addr, req)
 	return res, generation, c.Understood(ctx, err)
 }
@@ -96,26 +103,6 @@ func (c *Cluster) Understood(ctx context.Context, err error) error {
 		err = c.options.SASL.explain(err)
 	}
 	return err
-}
-
-// current returns the transport. Before a session ends it is a new one: a request that meets the
-// end is a fault, and may leave the outcome of a transaction unknown.
-func (c *Cluster) current() (*kafkago.Transport, int) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if !c.renewAt.IsZero() && time.Now().After(c.renewAt) {
-		c.replace()
-	}
-	return c.transport, c.generation
-}
-
-// lasts has the connections replaced when four fifths of a session are over.
-func (c *Cluster) lasts(lifetime time.Duration) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if at := time.Now().Add(max(lifetime*4/5, shortestSession)); c.renewAt.IsZero() || at.Before(c.renewAt) {
-		c.renewAt = at
-	}
 }
 
 // Renew drops the view of the cluster, and all connections once they are idle, unless somebody did

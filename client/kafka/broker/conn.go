@@ -33,8 +33,11 @@ const (
 
 // Dial connects to a broker, with TLS and a login where these are configured.
 func (c *Cluster) Dial(ctx context.Context, network, address string) (net.Conn, error) {
-	if err := c.refused(); err != nil {
-		return nil, err
+	c.mu.Lock()
+	refusal, ago := c.refusal, time.Since(c.refusedAt)
+	c.mu.Unlock()
+	if refusal != nil && ago < refusedFor {
+		return nil, refusal
 	}
 	connecting, cancel := context.WithTimeout(ctx, ConnectWithin)
 	defer cancel()
@@ -43,8 +46,12 @@ func (c *Cluster) Dial(ctx context.Context, network, address string) (net.Conn, 
 		return nil, c.advertised(address, err)
 	}
 	held := &conn{Conn: raw, cluster: c}
-	if !c.register(held) {
-		return nil, errors.Join(bus.ErrClosed, raw.Close())
+	c.mu.Lock()
+	c.conns[held] = struct{}{}
+	c.mu.Unlock()
+	if c.life.Err() != nil {
+		// Close may not have seen it.
+		return nil, errors.Join(bus.ErrClosed, held.Close())
 	}
 	ready := net.Conn(held)
 	if c.options.TLS != nil {
@@ -69,16 +76,6 @@ func (c *Cluster) Dial(ctx context.Context, network, address string) (net.Conn, 
 		return nil, errors.Join(err, held.Close())
 	}
 	return ready, nil
-}
-
-// refused returns why a login was refused a moment ago, nil where none was.
-func (c *Cluster) refused() error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if time.Since(c.refusedAt) >= refusedFor {
-		return nil
-	}
-	return c.refusal
 }
 
 // advertised adds to an error about a broker where its address comes from, unless that was
@@ -125,7 +122,11 @@ func (c *Cluster) handshake(ctx context.Context, raw net.Conn, address string) (
 func (c *Cluster) negotiate(w *wire, address string) error {
 	next := kmsg.Request(&kmsg.MetadataRequest{Version: 7, Topics: []kmsg.MetadataRequestTopic{}})
 	if c.options.SASL != nil {
-		next = &kmsg.SASLHandshakeRequest{Version: 1, Mechanism: c.options.SASL.name()}
+		mechanism := c.options.SASL.Mechanism
+		if custom := c.options.SASL.Custom; custom != nil {
+			mechanism = custom.Name()
+		}
+		next = &kmsg.SASLHandshakeRequest{Version: 1, Mechanism: mechanism}
 	}
 	res, err := w.exchange(kmsg.NewPtrApiVersionsRequest())
 	if err == nil {
@@ -235,7 +236,14 @@ func (c *Cluster) logIn(ctx context.Context, w *wire, address string) error {
 			return err
 		}
 		if ms := r.SessionLifetimeMillis; ms > 0 {
-			c.lasts(time.Duration(min(ms, maxSession.Milliseconds())) * time.Millisecond)
+			// The connections are replaced when four fifths of a session are over.
+			lasts := time.Duration(min(ms, maxSession.Milliseconds())) * time.Millisecond * 4 / 5
+			at := time.Now().Add(max(lasts, shortestSession))
+			c.mu.Lock()
+			if c.renewAt.IsZero() || at.Before(c.renewAt) {
+				c.renewAt = at
+			}
+			c.mu.Unlock()
 		}
 		done, text, err = login.Next(ctx, r.SASLAuthBytes)
 	}
@@ -262,17 +270,6 @@ func (c *conn) Read(b []byte) (int, error) {
 		}
 	}
 	return c.Conn.Read(b)
-}
-
-// register has close drop a connection. It returns false behind that.
-func (c *Cluster) register(held *conn) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.life.Err() != nil {
-		return false
-	}
-	c.conns[held] = struct{}{}
-	return true
 }
 
 func (c *conn) Close() error {

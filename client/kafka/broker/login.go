@@ -56,13 +56,6 @@ func (s *SASL) Check() error {
 	return nil
 }
 
-func (s *SASL) name() string {
-	if s.Custom != nil {
-		return s.Custom.Name()
-	}
-	return s.Mechanism
-}
-
 // start begins the login of a connection, and returns what to send first.
 func (s *SASL) start(ctx context.Context) (sasl.StateMachine, []byte, error) {
 	switch {

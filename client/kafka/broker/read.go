@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"strconv"
+	"strings"
 	"time"
 
 	kafkago "github.com/segmentio/kafka-go"
@@ -107,16 +109,18 @@ func (r *Reader) TPs(ctx context.Context, destinations []string) ([]bus.TP, erro
 func (r *Reader) Read(ctx context.Context, span bus.Span, each func(*bus.Stored) error) (next uint64, err error) {
 	ctx, cancel := bus.Within(ctx, r.life)
 	defer cancel()
-	topic, partition, err := parseTP(span.TP)
-	if err != nil {
-		return span.From, fmt.Errorf("read %s: %w: %w", span.TP, bus.ErrGone, err)
+	// The inverse of TPName.
+	topic, number, _ := strings.Cut(span.TP, "/")
+	partition, err := strconv.ParseUint(number, 10, 31)
+	if err != nil || bus.CheckTopic(topic) != nil {
+		return span.From, fmt.Errorf("read %s: %w: it is not a partition of a topic", span.TP, bus.ErrGone)
 	}
 	if span.Done(span.From) {
 		return span.From, context.Cause(ctx)
 	}
 	r.Follow([]string{topic})
 	one := &reading{
-		attempts: r.attempts("read "+span.TP, topic, partition),
+		attempts: r.attempts("read "+span.TP, topic, int32(partition)),
 		tp:       span.TP, incarnation: span.Incarnation, hole: -1,
 		decoder: Decoder{Topic: topic, Empty: span.Empty, Next: int64(min(span.From, math.MaxInt64)), To: int64(min(span.To, math.MaxInt64))},
 	}
@@ -320,10 +324,17 @@ func (r *reading) empty(ctx context.Context, a *kmsg.FetchResponseTopicPartition
 	}
 	idle := now.Sub(r.idle)
 	if a.HighWatermark > d.Next && idle >= holdupAfter {
-		r.report(fmt.Errorf("read %s at offset %d: %w", r.tp, d.Next, errHeldUp))
+		if r.failing.IsZero() {
+			r.failing = now
+		}
+		r.faults.Fail(r.who, r.tp, fmt.Errorf("read %s at offset %d: %w", r.tp, d.Next, errHeldUp))
 	}
 	if d.To < math.MaxInt64 && r.giveUp > 0 && idle > r.giveUp {
-		return false, r.silent(a.HighWatermark)
+		err := fmt.Errorf("%w within %v though some is left", errSilent, r.giveUp)
+		if a.HighWatermark > 0 {
+			err = fmt.Errorf("%w (high watermark %d): %w", err, a.HighWatermark, errHeldUp)
+		}
+		return false, err
 	}
 	sure = true
 	if now.Sub(r.looked) >= idleCheck {
