@@ -134,26 +134,6 @@ func TestTextIsEscapedWhereverTheByteStands(t *testing.T) {
 	}
 }
 
-func TestTimesInUTCAreWrittenAsThoseOfAnyZone(t *testing.T) {
-	encoded := func(zone *time.Location, precision int, value string) string {
-		o := options()
-		o.Zone = zone
-		rows := newTable(cell{"id", source.Int, 0, "1"}, cell{"v", source.DateTime, precision, value})
-		return string(encode(t, o, rows, rows.row(1)).Body)
-	}
-	greenwich := time.FixedZone("+00", 0)
-	for precision := range 7 {
-		for _, value := range []string{
-			"2026-01-02 03:04:05", "2026-01-02 03:04:05.1", "2026-01-02 03:04:05.123456789", "0000-01-01 00:00:00", "9999-12-31 23:59:59.9",
-			"2026-02-29 00:00:00", "2026-01-02 03:04:60", "2026-01-02 03:04:05.", "2026-01-02", "0000-00-00 00:00:00",
-		} {
-			if a, b := encoded(time.UTC, precision, value), encoded(greenwich, precision, value); a != b {
-				t.Errorf("%q with %d digits: %s in UTC, %s in a zone that is the same", value, precision, a, b)
-			}
-		}
-	}
-}
-
 // nested is a document of so many levels.
 func nested(levels int) string { return strings.Repeat("[", levels) + strings.Repeat("]", levels) }
 

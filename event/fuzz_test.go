@@ -60,7 +60,7 @@ func (t *tape) value(c source.Column) []byte {
 
 var fuzzZones = []*time.Location{time.UTC, time.FixedZone("", 8*3600), time.FixedZone("", -(9*3600 + 1800))}
 
-// FuzzAppend proves the encoder equal to encoding/json: any row of any columns has the bytes of the
+// FuzzAppend proves the encoder equal to encoding/json: any row of any columns has the members of the
 // reference.
 func FuzzAppend(f *testing.F) {
 	f.Add([]byte("\x00\x03orders\x04\x50\x04text"))

@@ -29,14 +29,7 @@ func payloadOptions() event.Options {
 
 func payloadEvent(t *testing.T, o event.Options, rows *table) event.Event {
 	t.Helper()
-	e, err := event.NewEncoder(o)
-	if err == nil {
-		err = e.Bind(&rows.columns)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, ev, err := e.Append([]byte("before"), rows.row(1))
+	_, ev, err := bind(t, o, rows).Append([]byte("before"), rows.row(1))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -75,14 +68,7 @@ func TestAnEmptyMessageIsNotNull(t *testing.T) {
 	rows.columns.Key = []int{2}
 	o := options()
 	o.Kind, o.Payload = event.Release, &event.Payload{Column: "payload"}
-	e, err := event.NewEncoder(o)
-	if err == nil {
-		err = e.Bind(&rows.columns)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, ev, err := e.Append(nil, rows.row(1)); err != nil || ev.Body == nil || ev.Key == nil || len(ev.Body)+len(ev.Key) > 0 {
+	if _, ev, err := bind(t, o, rows).Append(nil, rows.row(1)); err != nil || ev.Body == nil || ev.Key == nil || len(ev.Body)+len(ev.Key) > 0 {
 		t.Errorf("the message is %#v with the key %#v, error %v", ev.Body, ev.Key, err)
 	}
 }

@@ -69,14 +69,7 @@ func shapeOf(t *testing.T, bad event.BadValue, columns ...source.Column) event.S
 	t.Helper()
 	o := options()
 	o.BadValue = bad
-	e, err := event.NewEncoder(o)
-	if err == nil {
-		err = e.Bind(&source.Columns{List: columns, Key: []int{0}, Created: none, Modified: none, Deleted: none})
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	return e.Shape()
+	return bind(t, o, &table{columns: source.Columns{List: columns, Key: []int{0}, Created: none, Modified: none, Deleted: none}}).Shape()
 }
 
 func TestTheShapeIsThatOfTheColumns(t *testing.T) {

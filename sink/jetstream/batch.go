@@ -221,7 +221,7 @@ func (t *atomicBatch) stored(last uint64) {
 	b.due = b.config.MaxMsgs > 0 && int64(last-max(b.seen, b.claim.seq)) >= b.config.MaxMsgs/4 ||
 		b.config.MaxBytes > 0 && b.fresh >= b.config.MaxBytes/4
 	b.most = min(b.limit, 2*b.most)
-	b.faults.OK(b.fault())
+	b.faults.OK(b.fault)
 	b.explain = false
 	b.pause.Reset()
 }

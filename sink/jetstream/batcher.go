@@ -2,6 +2,7 @@ package jetstream
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"strconv"
@@ -58,6 +59,8 @@ type batcher struct {
 	limits limits
 	config jetstream.StreamConfig
 	asked  time.Time
+	// fault names what keeps batches from being stored.
+	fault string
 	// batches and token count what was sent.
 	batches, token uint64
 	// explain has the next batch ask for an answer to each message. It is set behind a refusal.
@@ -67,8 +70,9 @@ type batcher struct {
 
 func newBatcher(options *Options, conns *server.Connector, faults *faults) *batcher {
 	return &batcher{
+		fault: options.Stream + " batches",
 		queue: queue{stream: options.Stream, faults: faults, submit: make(chan *call)}, options: options, conns: conns,
-		fences: make(chan chan error), claim: newClaim(options), env: newEnvelope(), most: batchMessages, limit: batchMessages, taken: batchMessages,
+		fences: make(chan chan error), claim: &claim{options: options, id: rand.Text()}, env: newEnvelope(), most: batchMessages, limit: batchMessages, taken: batchMessages,
 		pause: backoff.Backoff{First: 2 * time.Millisecond, Max: time.Second},
 	}
 }
@@ -93,7 +97,11 @@ func (b *batcher) fence(ctx, life context.Context) error {
 
 // serve publishes what is submitted until ctx ends.
 func (b *batcher) serve(ctx context.Context) {
-	defer b.disconnect()
+	defer func() {
+		if b.wire != nil {
+			b.wire.close()
+		}
+	}()
 	for b.await(ctx) {
 		if b.due || time.Since(b.looked) >= b.renewal() {
 			b.renew(ctx)
@@ -166,12 +174,9 @@ func (b *batcher) rest(now time.Time) time.Duration {
 // report notes that batches are refused, until one is stored.
 func (b *batcher) report(err error) {
 	if b.wire != nil && b.wire.Alive() {
-		b.faults.Fail(b.fault(), b.stream, err)
+		b.faults.Fail(b.fault, b.stream, err)
 	}
 }
-
-// fault names what keeps batches from being stored.
-func (b *batcher) fault() string { return b.stream + " batches" }
 
 // ready returns when there is a connection and the claim is held. The error is that of ctx, or says
 // that the claim is lost.
@@ -219,7 +224,10 @@ func (b *batcher) ready(ctx context.Context) error {
 // connect returns when there is a connection, with an inbox for answers.
 func (b *batcher) connect(ctx context.Context) error {
 	for b.wire == nil || !b.wire.Alive() {
-		b.disconnect()
+		if b.wire != nil {
+			b.wire.close()
+			b.wire = nil
+		}
 		s, err := b.conns.Get(ctx)
 		if err != nil {
 			return err
@@ -234,13 +242,6 @@ func (b *batcher) connect(ctx context.Context) error {
 		b.options.Session(b.stream)
 	}
 	return nil
-}
-
-func (b *batcher) disconnect() {
-	if b.wire != nil {
-		b.wire.close()
-		b.wire = nil
-	}
 }
 
 // pick returns the calls of the next batch, in the order of their coming. It ends those with
@@ -292,7 +293,10 @@ func (b *batcher) describe(info *jetstream.StreamInfo) {
 	// A batch alone must not push the claim out.
 	b.limit = eighth(b.config.MaxMsgs, b.taken)
 	b.most = min(b.most, b.limit)
-	b.claim.compare(info)
+	if c := b.claim; c.seq != 0 && c.lost == nil && c.ref.Incarnation != server.CreatedAt(info) {
+		// It was made again since.
+		c.lost = c.loss(nil)
+	}
 }
 
 // check reports whether the stream takes the messages of a call.

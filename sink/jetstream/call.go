@@ -42,12 +42,6 @@ type call struct {
 	pause backoff.Backoff
 }
 
-func newCall(batch []sink.Message) *call {
-	return &call{batch: batch, limit: len(batch), done: make(chan struct{}), out: sink.Outcome{
-		Status: make([]sink.Status, len(batch)), At: make([]sink.At, len(batch)),
-	}}
-}
-
 // end closes done. mu is held.
 func (c *call) end(err error) {
 	if !c.ended {
@@ -173,15 +167,6 @@ func (c *call) finished() (through, abandoned bool) {
 	return c.ended, c.low < c.limit
 }
 
-// rewind has sending begin again at message i, if it is past it. unsure says that i may have been
-// stored.
-func (c *call) rewind(i int, unsure bool) {
-	c.next = min(c.next, i)
-	if unsure {
-		c.unsure = max(c.unsure, i+1)
-	}
-}
-
 // message returns the subject of message i and its size with headers, "" when the caller has left.
 func (c *call) message(i int) (subject string, size int64) {
 	c.mu.Lock()
@@ -204,7 +189,9 @@ type queue struct {
 
 // publish submits a call and blocks until it has ended, or the caller or the sink has.
 func (q *queue) publish(ctx, life context.Context, batch []sink.Message) (sink.Outcome, error) {
-	c := newCall(batch)
+	c := &call{batch: batch, limit: len(batch), done: make(chan struct{}), out: sink.Outcome{
+		Status: make([]sink.Status, len(batch)), At: make([]sink.At, len(batch)),
+	}}
 	select {
 	case q.submit <- c:
 		select {

@@ -2,7 +2,6 @@ package jetstream
 
 import (
 	"context"
-	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -46,8 +45,6 @@ type claim struct {
 	ref sink.TPRef
 }
 
-func newClaim(o *Options) *claim { return &claim{options: o, id: rand.Text()} }
-
 // held reports whether a batch that names the claim can neither pass one of another process nor be
 // passed by one of ours that is in doubt.
 func (c *claim) held() bool { return c.seq != 0 && !c.doubtful && c.lost == nil }
@@ -72,7 +69,7 @@ func (c *claim) acquire(ctx context.Context, s *server.Session) (*jetstream.Stre
 		return nil, err
 	}
 	if unfit := unfitFor(c.options, &info.Config, s.NC.ConnectedServerVersion()); len(unfit) > 0 {
-		return nil, unfit[0].asError(info.Config.Name)
+		return nil, fmt.Errorf("exactly-once: the stream %s %s: %s", info.Config.Name, unfit[0].what, unfit[0].remedy)
 	}
 	last, err := server.GetMessage(ctx, s, c.options.Stream, server.Query{LastFor: c.options.Claim})
 	if err != nil {
@@ -119,13 +116,6 @@ func (c *claim) check(last *server.Message) error {
 	}
 	c.lost = c.loss(nil)
 	return c.lost
-}
-
-// compare loses the claim where the stream was made again since.
-func (c *claim) compare(info *jetstream.StreamInfo) {
-	if c.seq != 0 && c.lost == nil && c.ref.Incarnation != server.CreatedAt(info) {
-		c.lost = c.loss(nil)
-	}
 }
 
 // loss returns why the last claim, nil without one, is not ours; nil where it is.

@@ -87,10 +87,6 @@ type unfit struct {
 	remedy, flags string
 }
 
-func (u *unfit) asError(stream string) error {
-	return fmt.Errorf("exactly-once: the stream %s %s: %s", stream, u.what, u.remedy)
-}
-
 // unfitFor returns why a stream cannot carry claims and atomic batches, nil where it can. version
 // is that of the server.
 func unfitFor(o *Options, c *jetstream.StreamConfig, version string) (list []unfit) {

@@ -115,9 +115,6 @@ func (a *ack) fenceBroken() bool {
 	return a.code == codeWrongLastID || a.code == codeWrongLastSequence || a.code == codeWrongSequenceConst
 }
 
-// tooLarge says that the message will be refused whatever happens.
-func (a *ack) tooLarge() bool { return a.code == codeExceedsMaximum || a.code == codeHeaderTooLarge }
-
 // full says that the stream has no room and discards what is new. Nothing of a single message is
 // stored then.
 func (a *ack) full() bool {
@@ -187,6 +184,8 @@ const maxHeaders, maxSubject = 1<<16 - 1, 1<<16 - 1
 
 // refusal returns why m will never be taken, or "".
 func (l limits) refusal(m *sink.Message) string {
+	// The line with which it is published, at most.
+	line := lineTo(m.Destination)
 	switch {
 	case m.ID == "":
 		return "the message has no id"
@@ -194,11 +193,11 @@ func (l limits) refusal(m *sink.Message) string {
 		return fmt.Sprintf("invalid NATS subject %.200q: use tokens without blanks and wildcards", m.Destination)
 	case len(m.Destination) > maxSubject:
 		return fmt.Sprintf("its subject has %d bytes, and JetStream takes %d", len(m.Destination), maxSubject)
-	case lineOf(m) > maxLine:
-		return fmt.Sprintf("its subject makes a line of %d bytes, and NATS servers take %d by default (max_control_line): shorten the subject", lineOf(m), maxLine)
-	case l.tooLong > 0 && lineOf(m) >= l.tooLong:
+	case line > maxLine:
+		return fmt.Sprintf("its subject makes a line of %d bytes, and NATS servers take %d by default (max_control_line): shorten the subject", line, maxLine)
+	case l.tooLong > 0 && line >= l.tooLong:
 		return fmt.Sprintf("its subject makes a line of %d bytes, and the NATS server has closed the connection for one of %d (max_control_line): "+
-			"shorten the subject, or increase that and restart bridge", lineOf(m), l.tooLong)
+			"shorten the subject, or increase that and restart bridge", line, l.tooLong)
 	}
 	lowest := int64(math.MaxInt64)
 	for _, limit := range []int64{l.payload, l.message} {
@@ -267,9 +266,6 @@ func validSubject(s string) bool {
 // maxLine is max_control_line of a server by default. A server does not tell its own, and closes a
 // connection with a longer line, which all streams share: see [server.Session.TooLong].
 const maxLine = 4096
-
-// lineOf returns the length of the line with which m is published, at most.
-func lineOf(m *sink.Message) int { return lineTo(m.Destination) }
 
 func lineTo(subject string) int {
 	const inbox, token, headers, all = 7 + 22 + 1, 20, 5, 8

@@ -174,22 +174,17 @@ func (s *Sink) Purge(ctx context.Context, name string, subjects []string) error 
 		return err
 	}
 	for _, subject := range subjects {
-		if err := purge(ctx, session, name, subject); err != nil {
+		ctx, cancel := context.WithTimeoutCause(ctx, server.RequestTimeout, server.ErrNoReply)
+		stream, err := session.JS.Stream(ctx, name)
+		if err == nil {
+			err = stream.Purge(ctx, jetstream.WithPurgeSubject(subject))
+		}
+		if ctx.Err() != nil && !errors.Is(err, nats.ErrPermissionViolation) {
+			err = context.Cause(ctx)
+		}
+		if cancel(); err != nil {
 			return fmt.Errorf("purge %s of the stream %s: %w", subject, name, err)
 		}
 	}
 	return nil
-}
-
-func purge(ctx context.Context, session *server.Session, name, subject string) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, server.RequestTimeout, server.ErrNoReply)
-	defer cancel()
-	stream, err := session.JS.Stream(ctx, name)
-	if err == nil {
-		err = stream.Purge(ctx, jetstream.WithPurgeSubject(subject))
-	}
-	if ctx.Err() != nil && !errors.Is(err, nats.ErrPermissionViolation) {
-		err = context.Cause(ctx)
-	}
-	return err
 }

@@ -124,7 +124,11 @@ func (r *series) run(ctx context.Context) {
 			// The call whose message would ask for an answer was cancelled, where some are silent.
 			return
 		case r.waiting > 0 && now.Sub(r.heard) >= ackWait:
-			r.giveUp()
+			// A connection that does not answer to a ping either is given up with them.
+			r.err = errNoAnswer
+			if err := r.wire.NC.FlushTimeout(2 * time.Second); err != nil {
+				r.wire.Drop(fmt.Errorf("the server answers neither to messages nor to a ping: %w", err))
+			}
 			return
 		case r.waiting > 0 && (wake.IsZero() || r.heard.Add(ackWait).Before(wake)):
 			wake = r.heard.Add(ackWait)
@@ -350,15 +354,6 @@ func (r *series) deny(err error, now time.Time) {
 	}
 }
 
-// giveUp ends the wait for answers. A connection that does not answer to a ping either is given up
-// with them.
-func (r *series) giveUp() {
-	r.err = errNoAnswer
-	if err := r.wire.NC.FlushTimeout(2 * time.Second); err != nil {
-		r.wire.Drop(fmt.Errorf("the server answers neither to messages nor to a ping: %w", err))
-	}
-}
-
 // end ends the series: what was not stored is left for the next one, and the first of that decides
 // what happens until then.
 func (r *series) end() {
@@ -380,7 +375,9 @@ func (r *series) end() {
 		// What asked for no answer was on the stream before a fence that refused said so, or is
 		// not.
 		refused := f.silent && r.rejected && r.err == nil && r.wire.Alive()
-		f.call.rewind(f.index, f.state == waiting && !refused || f.answer.unsure)
+		if f.call.next = min(f.call.next, f.index); f.state == waiting && !refused || f.answer.unsure {
+			f.call.unsure = max(f.call.unsure, f.index+1)
+		}
 		f.call.answered(1)
 	}
 	r.worker.ended(r)
@@ -398,7 +395,7 @@ func (r *series) blame(f *inFlight) {
 	switch {
 	case f.state == waiting:
 		err = r.err
-	case f.answer.tooLarge():
+	case f.answer.code == codeExceedsMaximum || f.answer.code == codeHeaderTooLarge:
 		f.call.reject(sink.Rejection{Index: f.index, Reason: fmt.Sprintf("%d bytes with its headers are more than the stream %s takes (max_msg_size %d when last read): %v",
 			size, r.stream, r.limits.message, err)})
 		return

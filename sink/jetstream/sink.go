@@ -109,7 +109,14 @@ func (s *Sink) publish(ctx context.Context, stream string, batch []sink.Message)
 	s.mu.Lock()
 	w := s.workers[stream]
 	if w == nil && s.life.Err() == nil {
-		w = newWorker(stream, &s.options, s.conns, s.faults)
+		w = &worker{
+			queue: queue{stream: stream, faults: s.faults, submit: make(chan *call)}, options: &s.options, conns: s.conns,
+			ring: make([]inFlight, windowMessages), env: newEnvelope(),
+		}
+		if s.options.Bucket != "" && s.options.JetStreamDomain != "" {
+			// Buckets of another domain are reached by its API alone.
+			w.env.prefix = s.options.API("")
+		}
 		s.workers[stream] = w
 		s.running.Go(func() { w.serve(s.life) })
 	}

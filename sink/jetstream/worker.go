@@ -58,18 +58,6 @@ type worker struct {
 	base uint64
 }
 
-func newWorker(stream string, options *Options, conns *server.Connector, faults *faults) *worker {
-	w := &worker{
-		queue: queue{stream: stream, faults: faults, submit: make(chan *call)}, options: options, conns: conns,
-		ring: make([]inFlight, windowMessages), env: newEnvelope(),
-	}
-	if options.Bucket != "" && options.JetStreamDomain != "" {
-		// Buckets of another domain are reached by its API alone.
-		w.env.prefix = options.API("")
-	}
-	return w
-}
-
 // serve publishes what is submitted until ctx ends. Calls under way are then simply left; their
 // callers see ctx end, too.
 func (w *worker) serve(ctx context.Context) {
