@@ -51,6 +51,16 @@ func TestNames(t *testing.T) {
 			"$JS.{stream}":                          "keeps for itself",
 			"{nothing}":                             "allowed are",
 		}},
+		"template": {func(name string) error { _, err := sink.ParseTemplate(name); return err }, map[string]string{
+			"":             "empty",
+			"{strem}":      `{strem}, allowed are {stream} {source} {table} {type} {family} {tag} {domain} {key}`,
+			"{}":           "the placeholder {}",
+			"a.{stream":    "not closed",
+			"a}.{stream}":  "without a '{'",
+			"{{stream}}":   "the placeholder {{stream}",
+			"{STREAM}":     "{STREAM}",
+			"{type}.{key}": "",
+		}},
 		"subject": {sink.CheckSubject, map[string]string{
 			"a.b":    "",
 			"":       "empty",
@@ -83,139 +93,79 @@ func TestCovers(t *testing.T) {
 	}
 }
 
-var vars = sink.Vars{
-	Stream: "orders", Table: "db_3.orders_07", Type: "OrdersAddedEvent", Family: "", Tag: "eu west", Domain: "shop",
-	Key: []byte("app+cluster>*"),
-}
-
-func TestTemplateAppend(t *testing.T) {
+// TestDestinations has what templates make of values: as subjects, in which each value is one token
+// but for the dots of a domain, and as topics, which know no escape.
+func TestDestinations(t *testing.T) {
+	vars := sink.Vars{
+		Stream: "orders", Table: "db_3.orders_07", Type: "OrdersAddedEvent", Tag: "eu west", Domain: "shop",
+		Key: []byte("app+cluster>*"), Columns: [][]byte{[]byte("a.b"), []byte("\r\né")},
+	}
+	domain := func(name string) sink.Vars { return sink.Vars{Domain: name, Tag: "x"} }
+	key := func(name string) sink.Vars { return sink.Vars{Key: []byte(name)} }
+	seen := make(map[string]string)
 	for _, test := range []struct {
-		text, token, plain string
+		text           string
+		vars           sink.Vars
+		subject, topic string
 	}{
-		{"{stream}", "orders", "orders"},
-		{"fixed", "fixed", "fixed"},
-		{"eiffel.{family}.{type}.{tag}.{domain}", "eiffel._.OrdersAddedEvent.eu%20west.shop", "eiffel..OrdersAddedEvent.eu west.shop"},
-		{"a-{table}-{key}", "a-db_3%2Eorders_07-app%2Bcluster%3E%2A", "a-db_3.orders_07-app+cluster>*"},
-		{"{stream}{stream}", "ordersorders", "ordersorders"},
-		{"{domain}", "shop", "shop"},
+		{"{stream}", vars, "orders", "orders"},
+		{"eiffel.{family}.{type}.{tag}.{domain}", vars, "eiffel._.OrdersAddedEvent.eu%20west.shop", "eiffel..OrdersAddedEvent.eu west.shop"},
+		{"a-{table}-{key}", vars, "a-db_3%2Eorders_07-app%2Bcluster%3E%2A", "a-db_3.orders_07-app+cluster>*"},
+		{"o.{column:type}.{column:a b}-{column:type}", vars, "o.a%2Eb.%0D%0A%C3%A9-a%2Eb", "o.a.b.\r\né-a.b"},
+		{"o.{column:none}", sink.Vars{}, "o._", "o."},
+		{"{domain}.{tag}", domain("hangzhou.tgf"), "hangzhou.tgf.x", "hangzhou.tgf.x"},
+		{"{domain}.{tag}", domain(""), "_.x", ".x"},
+		{"{domain}.{tag}", domain("a..b."), "a._.b._.x", "a..b..x"},
+		{"{domain}.{tag}", domain("a b.c*.>"), "a%20b.c%2A.%3E.x", "a b.c*.>.x"},
+		{"k.{key}", key(""), "k._", "k."},
+		{"k.{key}", key("_"), "k.%5F", "k._"},
+		{"k.{key}", key("%5F"), "k.%255F", "k.%5F"},
+		{"k.{key}", key("a_"), "k.a_", "k.a_"},
+		{"k.{key}", key("."), "k.%2E", "k.."},
 	} {
-		tmpl, err := sink.ParseTemplate(test.text)
-		if err != nil {
-			t.Errorf("%s: %v", test.text, err)
-			continue
-		}
-		if got := string(tmpl.Append([]byte("> "), vars, sink.EscapeToken)); got != "> "+test.token {
-			t.Errorf("%s makes token text %q, want %q", test.text, got, test.token)
-		}
-		if got := string(tmpl.Append(nil, vars, sink.EscapeNone)); got != test.plain {
-			t.Errorf("%s makes plain text %q, want %q", test.text, got, test.plain)
-		}
-		if tmpl.String() != test.text {
-			t.Errorf("%s has String %q", test.text, tmpl)
-		}
-	}
-}
-
-func TestAColumnMakesOneToken(t *testing.T) {
-	tmpl, err := sink.ParseSubject("o.{column:type}.{column:a b}-{column:type}")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got := strings.Join(tmpl.Columns(), "|"); got != "type|a b" || tmpl.ConstantPerType() {
-		t.Errorf("columns %s", got)
-	}
-	for values, want := range map[[2]string]string{
-		{"order", "x"}: "o.order.x-order", {"*", ">"}: "o.%2A.%3E-%2A", {"a.b c", "\r\n"}: "o.a%2Eb%20c.%0D%0A-a%2Eb%20c", {"", "é"}: "o._.%C3%A9-_",
-	} {
-		got := string(tmpl.Append(nil, sink.Vars{Columns: [][]byte{[]byte(values[0]), []byte(values[1])}}, sink.EscapeToken))
-		if err := sink.CheckSubject(got); got != want || err != nil {
-			t.Errorf("%q makes %q (%v), want %q", values, got, err, want)
-		}
-	}
-}
-
-func TestTheDotsOfADomainSeparateTokens(t *testing.T) {
-	for domain, want := range map[string]string{
-		"hangzhou.tgf": "hangzhou.tgf.x", "shop": "shop.x", "": "_.x", "a..b.": "a._.b._.x", "a b.c*.>": "a%20b.c%2A.%3E.x", ".": "_._.x",
-	} {
-		tmpl, err := sink.ParseSubject("{domain}.{tag}")
+		subject, err := sink.ParseSubject(test.text)
 		if err != nil {
 			t.Fatal(err)
 		}
-		got := string(tmpl.Append(nil, sink.Vars{Domain: domain, Tag: "x"}, sink.EscapeToken))
-		if err := sink.CheckSubject(got); got != want || err != nil {
-			t.Errorf("domain %q makes %q (%v), want %q", domain, got, err, want)
+		got := string(subject.Append([]byte("> "), test.vars, sink.EscapeToken))
+		if got != "> "+test.subject || sink.CheckSubject(test.subject) != nil || subject.String() != test.text {
+			t.Errorf("%s makes the subject %q, want %q", test.text, got, test.subject)
+		}
+		if other, taken := seen[got]; taken {
+			t.Errorf("%q is the subject of %q and %q", got, other, test.topic)
+		}
+		seen[got] = test.topic
+		topic, err := sink.ParseTemplate(test.text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := string(topic.Append(nil, test.vars, sink.EscapeNone)); got != test.topic {
+			t.Errorf("%s makes the topic %q, want %q", test.text, got, test.topic)
+		}
+		buf := make([]byte, 0, 256)
+		if n := testing.AllocsPerRun(100, func() { buf = subject.Append(buf[:0], test.vars, sink.EscapeToken) }); n != 0 {
+			t.Errorf("%s allocates %v times", test.text, n)
 		}
 	}
-	tmpl, err := sink.ParseSubject("{table}-{domain}-{tag}")
-	if err != nil {
-		t.Fatal(err)
-	}
-	v := sink.Vars{Table: "db.orders", Domain: "a.b", Tag: "v1.2"}
-	if got := string(tmpl.Append(nil, v, sink.EscapeToken)); got != "db%2Eorders-a.b-v1%2E2" {
-		t.Errorf("subject %q", got)
-	}
-	if got := string(tmpl.OneTokenDomain().Append(nil, v, sink.EscapeToken)); got != "db%2Eorders-a%2Eb-v1%2E2" {
-		t.Errorf("former subject %q", got)
-	}
-	topic, err := sink.ParseTopic("{domain}.{stream}")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got := string(topic.Append(nil, sink.Vars{Domain: "a..b", Stream: "s"}, sink.EscapeNone)); got != "a..b.s" {
-		t.Errorf("topic %q", got)
-	}
-}
-
-func TestParseTemplateRefuses(t *testing.T) {
-	for _, test := range []struct {
-		text    string
-		allowed []string
-		want    string
-	}{
-		{"", nil, "empty"},
-		{"{strem}", nil, `{strem}, allowed are {stream} {source} {table} {type} {family} {tag} {domain} {key}`},
-		{"{}", nil, "the placeholder {}"},
-		{"a.{stream", nil, "not closed"},
-		{"a}.{stream}", nil, "without a '{'"},
-		{"{stream}}", nil, "without a '{'"},
-		{"{{stream}}", nil, "the placeholder {{stream}"},
-		{"{STREAM}", nil, "{STREAM}"},
-		{"{key}", []string{"stream", "table"}, "{key}, allowed are {stream} {table}"},
-	} {
-		_, err := sink.ParseTemplate(test.text, test.allowed...)
-		if err == nil || !strings.Contains(err.Error(), test.want) {
-			t.Errorf("%q: error %v, want one with %q", test.text, err, test.want)
+	for text, want := range map[string]struct {
+		columns  string
+		constant bool
+	}{"{type}.{stream}": {"", true}, "{type}.{key}": {"", false}, "{column:a}.{column:b}-{column:a}": {"a|b", false}} {
+		tmpl, err := sink.ParseSubject(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := strings.Join(tmpl.Columns(), "|"); got != want.columns || tmpl.ConstantPerType() != want.constant || tmpl.Uses("") || tmpl.Uses("nonsense") {
+			t.Errorf("%s has the columns %q, the same destination per type: %t", text, got, tmpl.ConstantPerType())
 		}
 	}
-}
-
-func TestTemplateUses(t *testing.T) {
-	tmpl, err := sink.ParseTemplate("{type}.{key}")
+	tmpl, err := sink.ParseSubject("{table}-{domain}")
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, want := range map[string]bool{"type": true, "key": true, "stream": false, "": false, "nonsense": false} {
-		if got := tmpl.Uses(name); got != want {
-			t.Errorf("Uses(%q) = %v", name, got)
-		}
-	}
-	if tmpl.ConstantPerType() {
-		t.Error("a template with {key} is constant per type")
-	}
-	if tmpl, err = sink.ParseTemplate("{type}.{stream}"); err != nil || !tmpl.ConstantPerType() {
-		t.Errorf("a template without {key} is not constant per type (%v)", err)
-	}
-}
-
-func TestTemplateAppendDoesNotAllocate(t *testing.T) {
-	tmpl, err := sink.ParseTemplate("eiffel.{family}.{type}.{tag}.{domain}.{key}")
-	if err != nil {
-		t.Fatal(err)
-	}
-	buf := make([]byte, 0, 256)
-	if n := testing.AllocsPerRun(100, func() { buf = tmpl.Append(buf[:0], vars, sink.EscapeToken) }); n != 0 {
-		t.Errorf("Append allocates %v times", n)
+	former := tmpl.OneTokenDomain().Append(nil, sink.Vars{Table: "db.orders", Domain: "a.b"}, sink.EscapeToken)
+	if string(former) != "db%2Eorders-a%2Eb" {
+		t.Errorf("former subject %q", former)
 	}
 }
 
@@ -254,22 +204,6 @@ func FuzzParseTemplate(f *testing.F) {
 			t.Fatalf("%q makes %q: %v", text, got, sink.CheckSubject(got))
 		}
 	})
-}
-
-// TestKeysHaveSubjectsOfTheirOwn: no two keys make one NATS subject.
-func TestKeysHaveSubjectsOfTheirOwn(t *testing.T) {
-	tmpl, err := sink.ParseSubject("s.{tag}.{key}")
-	if err != nil {
-		t.Fatal(err)
-	}
-	keys := make(map[string]string)
-	for key, want := range map[string]string{"": "_", "_": "%5F", "__": "__", "%5F": "%255F", "a_": "a_", "%": "%25", ".": "%2E", "*": "%2A"} {
-		got := string(tmpl.Append(nil, sink.Vars{Tag: "_", Key: []byte(key)}, sink.EscapeToken))
-		if other, taken := keys[got]; taken || got != "s._."+want || sink.CheckSubject(got) != nil {
-			t.Errorf("the key %q makes %q, want s._.%s; %q makes it, too: %t", key, got, want, other, taken)
-		}
-		keys[got] = key
-	}
 }
 
 func TestDedupID(t *testing.T) {

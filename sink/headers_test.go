@@ -41,13 +41,6 @@ func TestHeadersAreThoseOfEachMessage(t *testing.T) {
 	}
 }
 
-func TestATimeOfZeroIsAHeaderToo(t *testing.T) {
-	got := headersOf(&sink.Message{}, new(sink.Headers).Each)
-	if at := slices.Index(got, sink.HeaderPublishedAt); at < 0 || got[at+1] != "0001-01-01T00:00:00.000Z" {
-		t.Errorf("%q", got)
-	}
-}
-
 func TestStatesOfABatchAllocateNoStringForEachMessage(t *testing.T) {
 	m := sink.Message{
 		RowID: 1 << 60, Key: []byte("region+order-1"), Time: time.Unix(1_760_000_000, 0),
@@ -86,37 +79,30 @@ func TestTheKeyIsInTheStateWhereTheBusHasNone(t *testing.T) {
 	}
 }
 
-func TestARowHasItsHeadersBehindTheOthers(t *testing.T) {
-	plain := sink.Message{ID: "a", Schema: "0123456789ab"}
-	row := plain
-	row.Format, row.Bare = sink.FormatRow, &sink.Bare{Time: 1700000000123, Previous: "before", Reason: "TOMBSTONE"}
-	common := headersOf(&plain, new(sink.Headers).Each)
-	if !slices.Contains(common, sink.HeaderType) || !slices.Contains(common, sink.HeaderPublishedAt) {
-		t.Errorf("without a value: %q", common)
-	}
-	want := append(slices.Clone(common), sink.HeaderTime, "1700000000123", sink.HeaderPrevious, "before", sink.HeaderReason, "TOMBSTONE")
-	if got := headersOf(&row, new(sink.Headers).Each); !slices.Equal(got, want) {
-		t.Errorf("%q, want %q", got, want)
-	}
-	row.Bare.Previous, row.Bare.Reason = "", ""
-	if got := headersOf(&row, new(sink.Headers).Each); !slices.Equal(got, want[:len(common)+2]) {
-		t.Errorf("%q, want %q", got, want[:len(common)+2])
-	}
-}
-
-func TestAColumnHasItsHeadersBehindTheOthers(t *testing.T) {
+// TestWhatIsNoDocumentHasItsHeadersBehindTheOthers: a row, and a column that is the value.
+func TestWhatIsNoDocumentHasItsHeadersBehindTheOthers(t *testing.T) {
 	row := sink.Message{ID: "a", Schema: "0123456789ab", Value: []byte("x"), Format: sink.FormatRow, Bare: &sink.Bare{Time: 5}}
-	payload := row
-	payload.Format, payload.Bare = sink.FormatPayload, &sink.Bare{Time: 5, Headers: []sink.Header{{Name: "tenant", Value: []byte("7")}}}
 	common := headersOf(&row, new(sink.Headers).Each)
-	// What is not JSON has no content type.
-	want := append(slices.Clone(common[2:]), sink.HeaderFormat, "payload", "tenant", "7")
-	if got := headersOf(&payload, new(sink.Headers).Each); !slices.Equal(got, want) {
-		t.Errorf("%q, want %q", got, want)
+	if at := slices.Index(common, sink.HeaderPublishedAt); at < 0 || common[at+1] != "0001-01-01T00:00:00.000Z" || !slices.Contains(common, sink.HeaderType) {
+		t.Errorf("%q", common)
 	}
-	payload.Bare.Content = "application/json"
-	if got := headersOf(&payload, new(sink.Headers).Each); !slices.Equal(got, append(slices.Clone(common[:2]), want...)) {
-		t.Errorf("%q", got)
+	own := []sink.Header{{Name: "tenant", Value: []byte("7")}}
+	for _, c := range []struct {
+		format sink.Format
+		bare   sink.Bare
+		from   int
+		more   []string
+	}{
+		{sink.FormatRow, sink.Bare{Time: 5, Previous: "before", Reason: "TOMBSTONE"}, 0, []string{sink.HeaderPrevious, "before", sink.HeaderReason, "TOMBSTONE"}},
+		// What is not JSON has no content type.
+		{sink.FormatPayload, sink.Bare{Time: 5, Headers: own}, 2, []string{sink.HeaderFormat, "payload", "tenant", "7"}},
+		{sink.FormatPayload, sink.Bare{Time: 5, Headers: own, Content: "application/json"}, 0, []string{sink.HeaderFormat, "payload", "tenant", "7"}},
+	} {
+		m := row
+		m.Format, m.Bare = c.format, &c.bare
+		if got, want := headersOf(&m, new(sink.Headers).Each), append(slices.Clone(common[c.from:]), c.more...); !slices.Equal(got, want) {
+			t.Errorf("%q, want %q", got, want)
+		}
 	}
 }
 
