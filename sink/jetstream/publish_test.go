@@ -1,7 +1,6 @@
 package jetstream_test
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"runtime"
@@ -12,7 +11,6 @@ import (
 	"time"
 
 	natsserver "github.com/nats-io/nats-server/v2/server"
-	"github.com/nats-io/nats.go"
 	natsjs "github.com/nats-io/nats.go/jetstream"
 
 	"example.org/bridge/sink"
@@ -24,22 +22,6 @@ import (
 // TestPublish counts goroutines: no other test runs beside it.
 func TestPublish(t *testing.T) {
 	broker := testenv.OwnNATS(t)
-
-	t.Run("repeats take no round trip each", func(t *testing.T) {
-		first, _, name := onStream(t, broker, natsjs.StreamConfig{})
-		batch := messages(name+".a", "row", 1000, 1000)
-		mustPublish(t, first, batch)
-		p := testenv.StartProxy(t, broker.Addr())
-		s := open(t, jetstream.Options{Connection: at("nats://"+p.Addr(), name)})
-		p.Latency(10 * time.Millisecond)
-		began := time.Now()
-		if out := mustPublish(t, s, batch); out.Duplicates != len(batch) {
-			t.Errorf("%d of %d are duplicates", out.Duplicates, len(batch))
-		}
-		if took := time.Since(began); took > 10*time.Second {
-			t.Errorf("%d repeats took %s at 20 ms a round trip", len(batch), took)
-		}
-	})
 
 	t.Run("a subject that moves to another stream is followed", func(t *testing.T) {
 		name := testenv.NewStreamName()
@@ -214,24 +196,6 @@ func TestLongSubjectsForAServerWithLess(t *testing.T) {
 	}
 }
 
-// TestLongHeaders has a key that is longer than the headers of JetStream may be.
-func TestLongHeaders(t *testing.T) {
-	t.Parallel()
-	server := testenv.AnyNATS(t)
-	s, _, name := onStream(t, server, natsjs.StreamConfig{})
-	for n, fits := range map[int]bool{60_000: true, 66_000: false} {
-		m := sink.Message{Destination: name + ".a", ID: fmt.Sprint(n), Key: []byte(strings.Repeat("k", n))}
-		out, err := s.Publish(deadline(t, time.Minute), []sink.Message{m})
-		if err != nil || out.AllAcked() != fits || !fits && !strings.Contains(out.Rejected[0].Reason, "65535") {
-			t.Errorf("a key of %d bytes: %+v, %v", n, out, err)
-		}
-		dead := sink.DeadLetter(sink.Refused{Message: m, Reason: "too long"}, name+".dead", 256<<10)
-		if out, err := s.Publish(deadline(t, time.Minute), []sink.Message{dead}); err != nil || !out.AllAcked() {
-			t.Errorf("the dead letter of a key of %d bytes: %+v, %v", n, out, err)
-		}
-	}
-}
-
 func TestOrder(t *testing.T) {
 	t.Parallel()
 	server := testenv.AnyNATS(t)
@@ -256,36 +220,6 @@ func TestOrder(t *testing.T) {
 		p.Heal()
 		if out := <-done; !out.AllAcked() || out.Duplicates != 0 || out.At[len(out.At)-1].Offset != 700 {
 			t.Errorf("%d acknowledged, %d duplicates, they lie at %+v", out.Acked(), out.Duplicates, out.At)
-		}
-		wantWhole(t, testenv.Consume(t, stream, ""), warm, batch)
-	})
-
-	t.Run("a worker that is warm asks for few answers", func(t *testing.T) {
-		s, stream, name := onStream(t, server, natsjs.StreamConfig{})
-		warm, batch := messages(name+".a", "warm", 2000, 50), messages(name+".a", "few", 2000, 50)
-		mustPublish(t, s, warm)
-		var answers atomic.Int64
-		nc := server.Connect(t)
-		if _, err := nc.Subscribe("_INBOX.>", func(m *nats.Msg) {
-			// Others use the server, too.
-			if bytes.Contains(m.Data, []byte(name)) {
-				answers.Add(1)
-			}
-		}); err != nil {
-			t.Fatal(err)
-		}
-		if err := nc.Flush(); err != nil {
-			t.Fatal(err)
-		}
-		out := mustPublish(t, s, batch)
-		if last := out.At[len(batch)-1]; out.Duplicates != 0 || last.Offset != 4000 {
-			t.Errorf("%d duplicates, the last message is at %+v", out.Duplicates, last)
-		}
-		if err := nc.Flush(); err != nil {
-			t.Fatal(err)
-		}
-		if n := answers.Load(); n == 0 || n > 100 {
-			t.Errorf("%d answers to %d messages", n, len(batch))
 		}
 		wantWhole(t, testenv.Consume(t, stream, ""), warm, batch)
 	})

@@ -71,34 +71,6 @@ func TestAStreamThatIsCreatedAgain(t *testing.T) {
 			}
 		})
 	}
-
-	t.Run("has no messages that the former one has acknowledged to the same call", func(t *testing.T) {
-		for try := range 20 {
-			s, stream, name := onStream(t, server, natsjs.StreamConfig{})
-			batch := messages(name+".a", fmt.Sprint("long", try), 10_000, 100)
-			done := make(chan sink.Outcome, 1)
-			go func() {
-				out, err := s.Publish(deadline(t, 4*time.Minute), batch)
-				if err != nil || !out.AllAcked() {
-					t.Errorf("%d of %d acknowledged: %v", out.Acked(), len(batch), err)
-				}
-				done <- out
-			}()
-			eventually(t, 10*time.Second, "messages are stored", func() bool {
-				info, err := stream.Info(t.Context())
-				return err == nil && info.State.LastSeq > 500
-			})
-			again := remake(t, js, stream.CachedInfo().Config)
-			out := <-done
-			if n := wantThere(t, again, batch, out); n > 0 && n < len(batch) {
-				if len(out.TPs) != 2 {
-					t.Errorf("the TPs are %+v", out.TPs)
-				}
-				return
-			}
-		}
-		t.Error("no call has met both")
-	})
 }
 
 // TestConsumersThatRepublish documents what stands in docs/how-to.md: the server keeps the headers

@@ -1,14 +1,8 @@
 package jetstream_test
 
 import (
-	"bytes"
-	"context"
-	"errors"
-	"fmt"
-	"log/slog"
 	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -115,51 +109,6 @@ func TestWaitsNameFaultAndRemedy(t *testing.T) {
 	}
 }
 
-// sharedLog is a log that is read while it is written.
-type sharedLog struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (l *sharedLog) Write(b []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.Write(b)
-}
-
-// TestAFaultThatIsLeftHasNotEnded: who stops while a full stream refuses messages reads no line
-// that the outage has ended.
-func TestAFaultThatIsLeftHasNotEnded(t *testing.T) {
-	t.Parallel()
-	server := testenv.AnyNATS(t)
-	for name, exactly := range map[string]bool{"one by one": false, "in atomic batches": true} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			_, options := claimed(t, server, natsjs.StreamConfig{MaxMsgs: 2, Discard: natsjs.DiscardNew})
-			if !exactly {
-				options.Claim = ""
-			}
-			var log sharedLog
-			options.Logger = slog.New(slog.NewTextHandler(&log, nil))
-			s := open(t, options)
-			mustFence(t, s)
-			ctx, leave := context.WithCancel(deadline(t, time.Minute))
-			left := sinktest.Publishing(ctx, s, messages(options.Stream+".a", "much", 10, 1))
-			eventually(t, time.Minute, "the stream refuses messages", func() bool { return len(s.Outages()) > 0 })
-			leave()
-			<-left
-			if !exactly {
-				eventually(t, time.Minute, "nobody waits", func() bool { return len(s.Outages()) == 0 })
-			}
-			log.mu.Lock()
-			defer log.mu.Unlock()
-			if text := log.text.String(); strings.Count(text, "outage begins") != 1 || strings.Contains(text, "outage ended") {
-				t.Errorf("the log:\n%s", text)
-			}
-		})
-	}
-}
-
 // TestANewConnectionCountsWithoutAMessage: a server that was restarted may have other messages also
 // where nothing is sent to it.
 func TestANewConnectionCountsWithoutAMessage(t *testing.T) {
@@ -213,59 +162,4 @@ func wantOnce(t testing.TB, stream natsjs.Stream, subject string, sent ...[]sink
 // hangAt has a sink hang at a step of its next batch until resume is called.
 func hangAt(s *jetstream.Sink, step failpoint.Point) (reached <-chan struct{}, resume func()) {
 	return sinktest.HangAt(step, func(hook func(failpoint.Point)) { jetstream.OnStep(s, hook) })
-}
-
-func TestCloseEndsAPublishThatWaitsForAServer(t *testing.T) {
-	t.Parallel()
-	s := open(t, jetstream.Options{Connection: at(fmt.Sprintf("nats://127.0.0.1:%d", testenv.FreePort(t)), "T")})
-	done := sinktest.Publishing(t.Context(), s, messages("T.a", "never", 10, 1))
-	eventually(t, 10*time.Second, "Ready tells of the absent server", func() bool {
-		err := s.Ready(t.Context())
-		return err != nil && strings.Contains(err.Error(), "connection refused")
-	})
-	if err := s.Close(); err != nil {
-		t.Fatal(err)
-	}
-	if err := <-done; !errors.Is(err, sink.ErrClosed) {
-		t.Errorf("Publish returns %v, want ErrClosed", err)
-	}
-}
-
-// TestRealLogin: a password is read again at each attempt, stands in the URL, or is refused without
-// being shown. Other logins are those of acceptance tests.
-func TestRealLogin(t *testing.T) {
-	t.Parallel()
-	server := testenv.StartNATS(t, testenv.NATSPassword("bridge", "hunter2"))
-	password := func(tries ...string) func() (string, string, error) {
-		return func() (user, pass string, err error) {
-			now := tries[0]
-			if tries = tries[min(1, len(tries)-1):]; now == "" {
-				return "", "", errors.New("the file is not there yet")
-			}
-			return "bridge", now, nil
-		}
-	}
-	stream := server.CreateStream(t, natsjs.StreamConfig{})
-	name := stream.CachedInfo().Config.Name
-	for i, c := range []jetstream.Connection{
-		{URLs: []string{server.URL()}, Password: password("", "old", "old", "hunter2")},
-		{URLs: []string{"nats://bridge:hunter2@" + server.Addr()}},
-	} {
-		c.Stream = name
-		mustPublish(t, open(t, jetstream.Options{Connection: c}), messages(name+".a", fmt.Sprint("in-", i), 10, 10))
-	}
-	for _, c := range []jetstream.Connection{
-		{URLs: []string{server.URL()}}, {URLs: []string{server.URL()}, Password: password("hunter3")},
-		{URLs: []string{"nats://bridge:hunter3@" + server.Addr()}},
-	} {
-		c.Stream = name
-		s := open(t, jetstream.Options{Connection: c})
-		eventually(t, 10*time.Second, "Ready tells of the login", func() bool {
-			err := s.Ready(t.Context())
-			if err != nil && strings.Contains(err.Error(), "hunter3") {
-				t.Fatalf("the error shows the secret: %v", err)
-			}
-			return err != nil && strings.Contains(err.Error(), "Authorization Violation")
-		})
-	}
 }

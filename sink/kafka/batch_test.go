@@ -108,24 +108,6 @@ func FuzzBatchIsReadBack(f *testing.F) {
 	})
 }
 
-func TestBatchesAreBounded(t *testing.T) {
-	var r records
-	r.reset()
-	m := sink.Message{Value: make([]byte, 10_000)}
-	n := 0
-	for r.add(&m) {
-		n++
-	}
-	if size := len(r.raw) - recordsAt; n < 80 || size > maxBatchBytes {
-		t.Errorf("%d records in %d bytes", n, size)
-	}
-	r.reset()
-	big := sink.Message{Value: make([]byte, 2*maxBatchBytes)}
-	if !r.add(&big) || r.add(&m) {
-		t.Error("a single large record does not go alone")
-	}
-}
-
 func TestIdentity(t *testing.T) {
 	for _, test := range []struct{ from, n, want int32 }{
 		{0, 1, 1}, {math.MaxInt32, 1, 0}, {math.MaxInt32 - 1, 1, math.MaxInt32}, {math.MaxInt32 - 1, 5, 3},

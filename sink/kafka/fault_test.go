@@ -44,7 +44,8 @@ func TestTransientFaultsAreRetried(t *testing.T) {
 		t.Run(test.err.Message, func(t *testing.T) {
 			c := fake(t, kfake.SeedTopics(1, "t"))
 			var log faultLog
-			s := open(t, kafka.Options{Connection: at(c.ListenAddrs()), Fault: log.add})
+			var sessions atomic.Int64
+			s := open(t, kafka.Options{Connection: at(c.ListenAddrs()), Fault: log.add, Session: func(string) { sessions.Add(1) }})
 			sent := series("t", "before", 0, 10, 2)
 			publish(t, s, sent)
 			c.Fault(kfake.Fault{Keys: produceKey, Err: test.err, Count: 3})
@@ -55,8 +56,8 @@ func TestTransientFaultsAreRetried(t *testing.T) {
 					t.Fatalf("message %d lies at %+v", i, at)
 				}
 			}
-			if log.count() != 3 || log.at(test.at) == nil {
-				t.Errorf("faults told: %v, want 3 at %s", log.faults, test.at)
+			if log.count() != 3 || log.at(test.at) == nil || sessions.Load() != 1 {
+				t.Errorf("faults told: %v, want 3 at %s; %d sessions", log.faults, test.at, sessions.Load())
 			}
 			if err := s.Ready(deadline(t)); err != nil {
 				t.Errorf("Ready after the fault: %v", err)
@@ -65,45 +66,6 @@ func TestTransientFaultsAreRetried(t *testing.T) {
 				t.Errorf("%d messages are repeated", n)
 			}
 		})
-	}
-}
-
-// TestReadyTellsWhatHoldsABatchUp until that is fixed, and the sink tells of the new session.
-func TestReadyTellsWhatHoldsABatchUp(t *testing.T) {
-	c := fake(t, kfake.SeedTopics(2, "t"))
-	sessions := make(chan string, 10)
-	s := open(t, kafka.Options{Connection: at(c.ListenAddrs()), Session: func(tp string) { sessions <- tp }})
-	publish(t, s, series("t", "k", 0, 1, 1))
-	if len(sessions) != 0 {
-		t.Errorf("a new session with %s without a fault", <-sessions)
-	}
-	held := c.Fault(kfake.Fault{Keys: produceKey, Err: kerr.TopicAuthorizationFailed, Count: -1})
-	for _, test := range []struct {
-		topic, says string
-		fix         func()
-	}{
-		{"t", "grant WRITE and DESCRIBE on topic t ", held.Remove},
-		{"late", "late does not exist", func() {
-			if err := c.CreateTopic("late", 2, nil); err != nil {
-				t.Error(err)
-			}
-		}},
-	} {
-		done := sinktest.Publishing(deadline(t), s, series(test.topic, "k", 0, 20, 5))
-		until(t, "Ready says "+test.says, func() bool {
-			err := s.Ready(deadline(t))
-			return err != nil && strings.Contains(err.Error(), test.says)
-		})
-		test.fix()
-		if err := <-done; err != nil {
-			t.Fatal(err)
-		}
-		if err := s.Ready(deadline(t)); err != nil {
-			t.Errorf("Ready afterwards: %v", err)
-		}
-	}
-	if tp := <-sessions; !strings.HasPrefix(tp, "t/") {
-		t.Errorf("a new session with %s", tp)
 	}
 }
 

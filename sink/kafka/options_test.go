@@ -3,7 +3,6 @@ package kafka_test
 import (
 	"context"
 	"errors"
-	"math"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -35,34 +34,6 @@ func TestOpenRefusesWhatCannotWork(t *testing.T) {
 		if _, err := kafka.Open(opts); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v", want, err)
 		}
-	}
-}
-
-// passwordMechanisms are those with a user and a password.
-var passwordMechanisms = []string{kafka.Plain, kafka.ScramSHA256, kafka.ScramSHA512}
-
-func TestLoginsInProcess(t *testing.T) {
-	for _, mechanism := range passwordMechanisms {
-		t.Run(mechanism, func(t *testing.T) {
-			c := fake(t, kfake.EnableSASL(), kfake.Superuser(mechanism, "user", "right"), kfake.SeedTopics(1, "t"))
-			var asked atomic.Int64
-			var log faultLog
-			s := open(t, kafka.Options{Connection: kafka.Connection{Brokers: c.ListenAddrs(), SASL: &kafka.SASL{
-				Mechanism: mechanism, Username: "user", Password: func() (string, error) {
-					switch {
-					case asked.Add(1) == 1:
-						return "", errors.New("no such file")
-					case log.count() < 2:
-						return "wrong-secret", nil
-					}
-					return "right", nil
-				},
-			}}, Fault: log.add})
-			publish(t, s, series("t", "k", 0, 10, 2))
-			if log.count() == 0 || strings.Contains(log.at("kafka").Error(), "wrong-secret") {
-				t.Errorf("faults %v", log.faults)
-			}
-		})
 	}
 }
 
@@ -204,29 +175,6 @@ func loginTo(t *testing.T, answer func(r *kmsg.SASLAuthenticateResponse)) (*kfak
 	var held tokens
 	held.put("good")
 	return c, open(t, kafka.Options{Connection: kafka.Connection{Brokers: c.ListenAddrs(), SASL: held.login()}}), c.ListenAddrs()[0]
-}
-
-func TestALoginTellsHowLongItLasts(t *testing.T) {
-	for _, c := range []struct {
-		name         string
-		code         int16
-		ms           int64
-		least, wants time.Duration
-	}{
-		{"a minute", 0, 60_000, 47 * time.Second, 48 * time.Second},
-		{"for ever", 0, 0, 0, 0},
-		{"a negative time", 0, -1, 0, 0},
-		{"longer than a lifetime", 0, math.MaxInt64, 291 * 24 * time.Hour, 292 * 24 * time.Hour},
-		{"a refusal", int16(kafkago.SASLAuthenticationFailed), 60_000, 0, 0},
-	} {
-		_, s, address := loginTo(t, func(r *kmsg.SASLAuthenticateResponse) { r.ErrorCode, r.SessionLifetimeMillis = c.code, c.ms })
-		if err := kafka.Dial(deadline(t), s, address); (err != nil) != (c.code != 0) {
-			t.Errorf("%s: %v", c.name, err)
-		}
-		if got := kafka.Renewal(s); got < c.least || got > c.wants {
-			t.Errorf("%s: the sink will connect again in %v", c.name, got)
-		}
-	}
 }
 
 // TestARefusedLoginIsNotTriedAtAllBrokers of a list, one after the other.

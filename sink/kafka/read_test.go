@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -60,29 +59,6 @@ func ids(batch []sink.Message) (ids []string) {
 		ids = append(ids, m.ID)
 	}
 	return ids
-}
-
-// TestReadLargeMessages: a span of messages that are larger than most takes a few requests.
-func TestReadLargeMessages(t *testing.T) {
-	t.Parallel()
-	const topic, large = "t", 40 << 10
-	cluster := fake(t, kfake.SeedTopics(1, topic))
-	s := open(t, kafka.Options{Connection: at(cluster.ListenAddrs())})
-	client := newClient(t, cluster.ListenAddrs(), kgo.DefaultProduceTopic(topic))
-	for range 100 {
-		if err := client.ProduceSync(deadline(t), &kgo.Record{Value: make([]byte, large)}).FirstErr(); err != nil {
-			t.Fatal(err)
-		}
-	}
-	var fetches atomic.Int32
-	cluster.ControlKey(int16(kmsg.Fetch), func(kmsg.Request) (kmsg.Response, error, bool) {
-		cluster.KeepControl()
-		fetches.Add(1)
-		return nil, nil, false
-	})
-	if values, _ := stored(t, s, topic); len(values) != 100 || fetches.Load() > 5 {
-		t.Errorf("%d messages came with %d requests", len(values), fetches.Load())
-	}
 }
 
 func TestReadTransactions(t *testing.T) {

@@ -2,7 +2,6 @@ package kafka_test
 
 import (
 	"errors"
-	"math/rand/v2"
 	"strings"
 	"testing"
 	"time"
@@ -153,41 +152,6 @@ func TestWhetherATopicIsCompacted(t *testing.T) {
 			t.Errorf("got %v", err)
 		}
 	})
-}
-
-func TestALargeRecordIsRejectedAndSmallerOnesAreSplit(t *testing.T) {
-	t.Parallel()
-	k := testenv.Kafka(t)
-	limit := "20000"
-	k.CreateTopic(t, "narrow", 2, map[string]*string{"max.message.bytes": &limit})
-	s := open(t, kafka.Options{Connection: at(k.Brokers()), Compression: kafka.LZ4})
-	sent := series("narrow", "k", 0, 400, 5)
-	for i := range sent {
-		sent[i].Value = randomBytes(1000)
-	}
-	publish(t, s, sent)
-	bad := message("narrow", "k+0", 400, 0)
-	bad.Value = randomBytes(30_000)
-	behind := message("narrow", "k+0", 401, 100)
-	out, err := s.Publish(deadline(t), []sink.Message{bad, behind})
-	if err != nil || out.Status[0] != sink.Rejected || out.Status[1] != sink.Pending {
-		t.Fatalf("outcome %+v, %v", out, err)
-	}
-	if reason := out.Rejected[0].Reason; !strings.Contains(reason, "max.message.bytes") || !strings.Contains(reason, "30") {
-		t.Errorf("reason: %s", reason)
-	}
-	publish(t, s, []sink.Message{behind})
-	if n := compare(t, append(sent, behind), consume(t, "narrow", k.Brokers())); n != 0 {
-		t.Errorf("%d repeats", n)
-	}
-}
-
-func randomBytes(n int) []byte {
-	b := make([]byte, n)
-	for i := range b {
-		b[i] = byte(rand.Uint32())
-	}
-	return b
 }
 
 func TestARecordWithoutAKeyIsRejectedByACompactedTopic(t *testing.T) {

@@ -290,20 +290,3 @@ func TestATransactionTakesSoMuch(t *testing.T) {
 	}
 	once(t, "one", c.ListenAddrs(), sent)
 }
-
-// TestThePaceOfTransactions: slow ones make the next ones smaller, within bounds.
-func TestThePaceOfTransactions(t *testing.T) {
-	opts := transactional(t, []string{"127.0.0.1:1"})
-	opts.TransactionTimeout = time.Minute
-	s := open(t, opts)
-	const slow, quick = 8 * time.Second, 7 * time.Second
-	if got, want := kafka.Pace(s, quick, quick, slow, slow, slow), []int{8 << 20, 16 << 20, 8 << 20, 4 << 20, 2 << 20}; !slices.Equal(got, want) {
-		t.Errorf("room %v, want %v", got, want)
-	}
-	if room := kafka.Pace(s, slices.Repeat([]time.Duration{slow}, 9)...); room[8] != 256<<10 {
-		t.Errorf("room %d after many slow ones", room[8])
-	}
-	if room := kafka.Pace(s, slices.Repeat([]time.Duration{quick}, 20)...); room[19] != 64<<20 {
-		t.Errorf("room %d after many quick ones", room[19])
-	}
-}
