@@ -68,9 +68,13 @@ func TestPublish(t *testing.T) {
 		name := stream.CachedInfo().Config.Name
 		before := runtime.NumGoroutine()
 		s := open(t, jetstream.Options{Connection: at(broker.URL(), name)})
+		mustFence(t, s)
 		mustPublish(t, s, messages(name+".a", "some", 100, 10))
 		if err := s.Close(); err != nil {
 			t.Fatal(err)
+		}
+		if err := s.Ready(t.Context()); !errors.Is(err, sink.ErrClosed) {
+			t.Errorf("a closed sink is ready: %v", err)
 		}
 		// The library's own goroutines and the server's end a moment after the connection.
 		eventually(t, 10*time.Second, "as many goroutines as before", func() bool { return runtime.NumGoroutine() <= before })

@@ -137,6 +137,9 @@ func TestRead(t *testing.T) {
 		if _, err := s.TPs(deadline(t, 10*time.Second), nil); err == nil || !strings.Contains(err.Error(), "connect to nats://127.0.0.1:1") {
 			t.Error(err)
 		}
+		if err := s.Ready(deadline(t, 10*time.Second)); err == nil || !strings.Contains(err.Error(), "no connection to NATS") {
+			t.Errorf("readiness: %v", err)
+		}
 		s = open(t, jetstream.Options{
 			Connection: jetstream.Connection{URLs: []string{broker.URL()}, Stream: name, GiveUpAfter: 300 * time.Millisecond},
 		})

@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats.go"
+
 	"example.org/bridge/sink"
 )
 
@@ -19,6 +21,15 @@ func TestWhatIsNotStored(t *testing.T) {
 	} {
 		if a := (ack{code: code}); a.notStored() != want {
 			t.Errorf("%d: want %t", code, want)
+		}
+	}
+}
+
+// TestWhatIsNoAnswer is a refusal, and proves nothing.
+func TestWhatIsNoAnswer(t *testing.T) {
+	for _, data := range []string{"", "{", `{"stream":"S"}`, `{"stream":"S","seq":0}`} {
+		if a := parseAck(&nats.Msg{Data: []byte(data)}); a.err == nil || a.code != 0 || a.notStored() {
+			t.Errorf("%q: %+v, want a refusal without code", data, a)
 		}
 	}
 }

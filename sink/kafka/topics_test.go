@@ -13,6 +13,7 @@ import (
 	"example.org/bridge/internal/inspect"
 	"example.org/bridge/sink"
 	"example.org/bridge/sink/kafka"
+	"example.org/bridge/sink/sinktest"
 	"example.org/bridge/tests/testenv"
 )
 
@@ -59,6 +60,29 @@ func remake(t *testing.T, c *kfake.Cluster, name string, partitions int32) {
 	if err := c.CreateTopic(name, partitions, nil); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// TestATopicThatComesBackWithFewerPartitions is waited for, and takes what was for the others.
+func TestATopicThatComesBackWithFewerPartitions(t *testing.T) {
+	c := fake(t, kfake.SeedTopics(4, "t"))
+	s := open(t, kafka.Options{Connection: at(c.ListenAddrs())})
+	publish(t, s, series("t", "before", 0, 40, 8))
+	if err := c.DeleteTopic("t"); err != nil {
+		t.Fatal(err)
+	}
+	sent := series("t", "k", 0, 40, 8)
+	done := sinktest.Publishing(deadline(t), s, sent)
+	until(t, "Ready names the topic", func() bool {
+		err := s.Ready(deadline(t))
+		return err != nil && strings.Contains(err.Error(), "topic t does not exist")
+	})
+	if err := c.CreateTopic("t", 1, nil); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+	compare(t, sent, consume(t, "t", c.ListenAddrs()))
 }
 
 // TestEachPartitionHasAFirstMessage: a member of a group that has one partition reads there
