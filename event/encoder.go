@@ -52,11 +52,14 @@ func NewEncoder(o Options) (*Encoder, error) {
 	}
 	e := &Encoder{
 		options:  o,
-		origin:   o.appendOrigin(nil),
-		row:      o.appendRow(nil),
 		identity: newIdentity(o.Stream, o.Shard),
 		values:   &values{zone: o.Zone},
 	}
+	e.origin, _ = appendString([]byte(`,"source":{"domainId":`), []byte(o.Domain))
+	e.origin = append(e.origin, `}},"data":{`...)
+	e.row, _ = appendString([]byte(`"row":{"source":`), []byte(o.Source))
+	e.row, _ = appendString(append(e.row, `,"table":`...), []byte(o.Table))
+	e.row = append(e.row, `,"id":`...)
 	e.types = typesOf(&o)
 	return e, nil
 }
@@ -200,7 +203,7 @@ const defaultDomain = "bridge"
 // withDefaults returns o with its defaults filled in.
 func (o Options) withDefaults() Options {
 	o.Domain = cmp.Or(o.Domain, defaultDomain)
-	o.Stem = cmp.Or(o.Stem, typeStem(o.Stream))
+	o.Stem = cmp.Or(o.Stem, camel(words(o.Stream)))
 	o.Version = cmp.Or(o.Version, Version)
 	o.Format = cmp.Or(o.Format, FormatEiffel)
 	o.BadValue = cmp.Or(o.BadValue, NullBad)

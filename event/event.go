@@ -227,9 +227,6 @@ func MemberName(column string) string {
 	return strings.ToLower(list[0]) + camel(list[1:])
 }
 
-// typeStem returns the stem of a stream that sets none: the words of its name in upper camel case.
-func typeStem(stream string) string { return camel(words(stream)) }
-
 func camel(words []string) string {
 	var b strings.Builder
 	for _, word := range words {

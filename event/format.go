@@ -129,26 +129,10 @@ const (
 	stale = "STALE"
 )
 
-// appendOrigin appends meta.source and what leads to the members of data.
-func (o Options) appendOrigin(dst []byte) []byte {
-	dst = append(dst, `,"source":{"domainId":`...)
-	dst, _ = appendString(dst, []byte(o.Domain))
-	return append(dst, `}},"data":{`...)
-}
-
 // AppendURI appends the URI of a stream: source of a CloudEvent.
 func AppendURI[T string | []byte](dst []byte, domain, stream T) []byte {
 	dst = appendPercent(append(dst, `bridge://`...), domain)
 	return appendPercent(append(dst, '/'), stream)
-}
-
-// appendRow appends data.row up to the row's id.
-func (o Options) appendRow(dst []byte) []byte {
-	dst = append(dst, `"row":{"source":`...)
-	dst, _ = appendString(dst, []byte(o.Source))
-	dst = append(dst, `,"table":`...)
-	dst, _ = appendString(dst, []byte(o.Table))
-	return append(dst, `,"id":`...)
 }
 
 // appendPercent appends text with every byte percent-encoded that is not unreserved in a URI (RFC

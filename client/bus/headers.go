@@ -2,6 +2,7 @@ package bus
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -255,6 +256,11 @@ func Covers(pattern, other string) bool {
 		}
 		pattern, other = restP, restO
 	}
+}
+
+// CoversAny reports whether one of patterns covers other.
+func CoversAny(patterns []string, other string) bool {
+	return slices.ContainsFunc(patterns, func(pattern string) bool { return Covers(pattern, other) })
 }
 
 // Meet reports whether some subject is covered by both patterns.

@@ -13,7 +13,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"syscall"
 	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
@@ -182,18 +181,10 @@ func Inspect(ctx context.Context, o Options) inspect.Report {
 	if o.Listen == "" || running {
 		return r
 	}
-	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", o.Listen)
-	if err != nil {
-		why := err.Error()
-		if errors.Is(err, syscall.EADDRINUSE) {
-			why = "another process has the port"
-		}
-		r.Add(inspect.Unsafe, inspect.SinkUnreachable, "address "+o.Listen, "cannot be listened on: "+why).
+	if err := tryAddress(ctx, o.Listen); err != nil {
+		r.Add(inspect.Unsafe, inspect.SinkUnreachable, "address "+o.Listen, "cannot be listened on: "+err.Error()).
 			Says("choose another one after listen= in %s; port 0 is a free one", option.SinkURL)
-		return r
 	}
-	// Nothing was accepted that a failing close could lose.
-	_ = listener.Close()
 	return r
 }
 
@@ -248,15 +239,12 @@ func widen(ctx context.Context, s *server.Server, o Options) (err error) {
 		return fmt.Errorf("look at the stream %s: %w", o.Stream, err)
 	}
 	config := stream.CachedInfo().Config
-	covered := func(subject string, by []string) bool {
-		return slices.ContainsFunc(by, func(pattern string) bool { return bus.Covers(pattern, subject) })
-	}
-	lacks := slices.DeleteFunc(slices.Clone(o.Subjects), func(s string) bool { return covered(s, config.Subjects) })
+	lacks := slices.DeleteFunc(slices.Clone(o.Subjects), func(s string) bool { return bus.CoversAny(config.Subjects, s) })
 	if len(lacks) == 0 {
 		return nil
 	}
 	// Subjects of one stream must not overlap.
-	config.Subjects = append(slices.DeleteFunc(config.Subjects, func(s string) bool { return covered(s, lacks) }), lacks...)
+	config.Subjects = append(slices.DeleteFunc(config.Subjects, func(s string) bool { return bus.CoversAny(lacks, s) }), lacks...)
 	if _, err := js.UpdateStream(ctx, config); err != nil {
 		return fmt.Errorf("add the subjects %s to the stream %s: %w", strings.Join(lacks, ", "), o.Stream, err)
 	}

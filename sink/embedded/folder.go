@@ -68,15 +68,8 @@ func probe(file *os.File) error {
 // listenOn puts an address into options; one that is taken is an error.
 func listenOn(ctx context.Context, address string, options *server.Options) error {
 	// The server would report a taken port to its log alone.
-	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", address)
-	if errors.Is(err, syscall.EADDRINUSE) {
-		return fmt.Errorf("listen on %s: another process has the port: end it, or choose another one; port 0 is a free one", address)
-	}
-	if err != nil {
-		return fmt.Errorf("listen on %s: %w", address, err)
-	}
-	if err := listener.Close(); err != nil {
-		return err
+	if err := tryAddress(ctx, address); err != nil {
+		return fmt.Errorf("listen on %s: %w: choose another one; port 0 is a free one", address, err)
 	}
 	host, port, err := net.SplitHostPort(address)
 	if err != nil {
@@ -86,6 +79,18 @@ func listenOn(ctx context.Context, address string, options *server.Options) erro
 	options.Port, err = strconv.Atoi(port)
 	options.Port = cmp.Or(options.Port, server.RANDOM_PORT)
 	return err
+}
+
+// tryAddress returns why an address cannot be listened on.
+func tryAddress(ctx context.Context, address string) error {
+	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", address)
+	if errors.Is(err, syscall.EADDRINUSE) {
+		return errors.New("another process has the port")
+	}
+	if err != nil {
+		return err
+	}
+	return listener.Close()
 }
 
 // gate makes connections to the server and can end them all. The server exchanges its queues of

@@ -36,7 +36,7 @@ func TestABatchOverItsTime(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := open(t, options)
-	mustFence(t, s)
+	sinktest.MustFence(t, s)
 	batch := messages(options.Stream+".a", "slow", 100, 7)
 	reached, resume := hangAt(s, failpoint.TransactionSent)
 	defer resume()
@@ -116,7 +116,7 @@ func TestRefusedRowsOfABatch(t *testing.T) {
 
 	t.Run("a limit that is lowered while a batch goes in parts is an unknown outcome", func(t *testing.T) {
 		s := open(t, options)
-		mustFence(t, s)
+		sinktest.MustFence(t, s)
 		batch := messages(subject, "lowered", 1500, 7)
 		batch[1200].Value = fmt.Appendf(nil, `{"pad":"%05000d"}`, 1)
 		parts := 0
@@ -129,7 +129,7 @@ func TestRefusedRowsOfABatch(t *testing.T) {
 		if !errors.Is(err, sink.ErrUnknownOutcome) || out.Acked() != 0 {
 			t.Fatalf("%d acknowledged, %v", out.Acked(), err)
 		}
-		mustFence(t, s)
+		sinktest.MustFence(t, s)
 		left := sinktest.Without(batch, readBack(t, s))
 		if len(left) != 500 {
 			t.Fatalf("%d messages are left", len(left))
@@ -187,7 +187,7 @@ func TestASubjectThatIsNotGranted(t *testing.T) {
 	if !errors.Is(err, sink.ErrUnknownOutcome) || !strings.Contains(err.Error(), "grant the user the right to publish") {
 		t.Errorf("it ends with %v", err)
 	}
-	mustFence(t, s)
+	sinktest.MustFence(t, s)
 	if found := readBack(t, s); len(found) != 0 {
 		t.Errorf("%d messages are stored", len(found))
 	}

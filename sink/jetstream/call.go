@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"example.org/bridge/client/backoff"
+	"example.org/bridge/client/bus"
 	"example.org/bridge/sink"
 )
 
@@ -91,7 +92,7 @@ func (c *call) foreign(subjects []string) string {
 	last := ""
 	for i := c.low; i < c.limit && c.batch != nil; i++ {
 		if d := c.batch[i].Destination; d != last {
-			if last = d; !covered(subjects, d) {
+			if last = d; !bus.CoversAny(subjects, d) {
 				return d
 			}
 		}

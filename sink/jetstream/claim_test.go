@@ -47,11 +47,11 @@ func TestAClaimOnAFormerStream(t *testing.T) {
 	name := options.Stream
 	update(t, server, name, func(c *natsjs.StreamConfig) { c.Subjects = []string{name + ".a", options.Claim} })
 	s := open(t, options)
-	mustFence(t, s)
+	sinktest.MustFence(t, s)
 	config := stream.CachedInfo().Config
 	config.Subjects = []string{name + ".>"}
 	stream = remake(t, server.JetStream(t), config)
-	mustFence(t, open(t, options))
+	sinktest.MustFence(t, open(t, options))
 	if _, err := s.Publish(deadline(t, time.Minute), messages(name+".b", "late", 1, 1)); !errors.Is(err, sink.ErrFenced) {
 		t.Errorf("it publishes with %v", err)
 	}
@@ -79,7 +79,7 @@ func TestClaimsAreRenewed(t *testing.T) {
 			stream, options := claimed(t, server, c.config)
 			jetstream.RenewEvery(&options, 5*time.Millisecond)
 			s := open(t, options)
-			mustFence(t, s)
+			sinktest.MustFence(t, s)
 			first := claimOf(t, stream, options.Claim)
 			js := server.JetStream(t)
 			for last, round := first, 0; round < c.rounds; round++ {
@@ -118,7 +118,7 @@ func TestABusyProcessKeepsItsClaim(t *testing.T) {
 			stream, options := claimed(t, server, c.config)
 			jetstream.RenewEvery(&options, time.Hour)
 			s := open(t, options)
-			mustFence(t, s)
+			sinktest.MustFence(t, s)
 			for n := range batches {
 				sinktest.Deliver(t, s, nil, messages(options.Stream+".a", fmt.Sprint("batch-", n), c.size, 4))
 			}
@@ -136,7 +136,7 @@ func TestAServerThatTakesSmallerBatches(t *testing.T) {
 	server := testenv.InProcessNATS(t, func(o *server.Options) { o.JetStreamLimits.MaxBatchSize = 100 })
 	stream, options := claimed(t, server, natsjs.StreamConfig{})
 	s := open(t, options)
-	mustFence(t, s)
+	sinktest.MustFence(t, s)
 	batch := messages(options.Stream+".a", "large", 500, 4)
 	sinktest.Deliver(t, s, nil, batch)
 	wantOnce(t, stream, options.Stream+".a", batch)
@@ -149,7 +149,7 @@ func TestAFullStreamWithAClaim(t *testing.T) {
 	server := testenv.OwnNATS(t)
 	stream, options := claimed(t, server, natsjs.StreamConfig{MaxMsgs: 400, Discard: natsjs.DiscardNew})
 	s := open(t, options)
-	mustFence(t, s)
+	sinktest.MustFence(t, s)
 	batch := messages(options.Stream+".a", "much", 600, 4)
 	done := make(chan int, 1)
 	go func() { done <- sinktest.Deliver(t, s, nil, batch) }()

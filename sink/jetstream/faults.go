@@ -96,7 +96,7 @@ func unfitFor(o *Options, c *jetstream.StreamConfig, version string) (list []unf
 	case !c.AllowAtomicPublish:
 		list = append(list, unfit{inspect.NoAtomicBatches, "takes no atomic batches (allow_atomic)", "allow them", "--allow-batch"})
 	}
-	if !covered(c.Subjects, o.Claim) {
+	if !bus.CoversAny(c.Subjects, o.Claim) {
 		list = append(list, unfit{
 			inspect.StreamSubject, "does not take the claim subject " + o.Claim, "add it to the stream's subjects",
 			"--subjects '" + strings.Join(append(c.Subjects[:len(c.Subjects):len(c.Subjects)], o.Claim), ",") + "'",
@@ -125,11 +125,6 @@ func tooOld(version string) bool {
 	a, errA := strconv.Atoi(major)
 	b, errB := strconv.Atoi(minor)
 	return errA == nil && errB == nil && (a < 2 || a == 2 && b < firstAtomic)
-}
-
-// covered reports whether one of patterns covers a subject.
-func covered(patterns []string, subject string) bool {
-	return slices.ContainsFunc(patterns, func(pattern string) bool { return bus.Covers(pattern, subject) })
 }
 
 // usable returns why a stream cannot acknowledge what is published to it, or has it where it is not

@@ -250,7 +250,7 @@ func (i *inspection) checkSubjects(c *jetstream.StreamConfig, subjects []string)
 		if slices.ContainsFunc(c.Subjects, func(pattern string) bool { return bus.Meet(pattern, subject) }) {
 			severity, what = inspect.Warning, "takes only a part of the subjects "+subject
 		}
-		i.found(!covered(c.Subjects, subject), severity, inspect.StreamSubject, "stream "+c.Name, what).
+		i.found(!bus.CoversAny(c.Subjects, subject), severity, inspect.StreamSubject, "stream "+c.Name, what).
 			Says("add it to the stream's subjects").
 			Types("nats --server %s stream edit %s --subjects '%s' -f", i.at, c.Name, strings.Join(append(slices.Clone(c.Subjects), subject), ","))
 	}
@@ -394,7 +394,7 @@ func (i *inspection) checkOthers(ctx context.Context, stream jetstream.Stream) {
 			domain, name := m.Headers().Get(sink.HeaderDomain), m.Headers().Get(sink.HeaderStream)
 			switch {
 			case domain == "" || domain == i.options.Origin.Domain || !slices.Contains(i.options.Origin.Streams, name):
-			case covered(i.options.Published, m.Subject()):
+			case bus.CoversAny(i.options.Published, m.Subject()):
 				mixed[domain] = true
 			default:
 				alone[domain] = true

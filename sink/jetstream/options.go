@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"example.org/bridge/client/bus"
 	"example.org/bridge/client/jetstream/server"
 	"example.org/bridge/internal/natskv"
 	"example.org/bridge/internal/option"
@@ -80,7 +81,7 @@ func (o Options) withDefaults() (Options, error) {
 	if o.Published == nil {
 		o.Published = o.Subjects
 	}
-	if o.Claim != "" && !covered(o.Subjects, o.Claim) {
+	if o.Claim != "" && !bus.CoversAny(o.Subjects, o.Claim) {
 		o.Subjects = append(slices.Clone(o.Subjects), o.Claim)
 	}
 	if o.Readable == nil {
@@ -103,7 +104,7 @@ func (o *Options) check() error {
 	wrong(o.CreateStream && (o.Stream == "" || len(o.Subjects) == 0), errors.New("a stream can only be created with a name and subjects"))
 	if o.Claim != "" {
 		wrong(o.Stream == "", errors.New("exactly-once on JetStream needs the name of the stream that takes all messages"))
-		wrong(covered(o.Published, o.Claim),
+		wrong(bus.CoversAny(o.Published, o.Claim),
 			option.Errorf("the claim subject %s is one that events have: set %s to another one", o.Claim, option.NATSClaimSubject))
 		wrong(!validSubject(o.Claim), fmt.Errorf("invalid NATS subject %q for claims: use tokens without blanks and wildcards", o.Claim))
 	}

@@ -5,13 +5,11 @@ import (
 	"crypto/tls"
 	"fmt"
 	"net/url"
-	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
-	"github.com/nats-io/nats.go"
 	natsjs "github.com/nats-io/nats.go/jetstream"
 
 	"example.org/bridge/client"
@@ -70,53 +68,6 @@ func TestAStreamThatIsCreatedAgain(t *testing.T) {
 				t.Errorf("%d sessions, want one for each making of the stream", n)
 			}
 		})
-	}
-}
-
-// TestConsumersThatRepublish documents what stands in docs/how-to.md: the server keeps the headers
-// that it acted on, so that a message published again with all its headers asks for the same again.
-// A stream that sources this one has none of them.
-func TestConsumersThatRepublish(t *testing.T) {
-	t.Parallel()
-	server := testenv.AnyNATS(t)
-	js := server.JetStream(t)
-	for _, claim := range []bool{false, true} {
-		stream, options := claimed(t, server, natsjs.StreamConfig{})
-		if !claim {
-			options.Claim = ""
-		}
-		const rows = 20
-		mustPublish(t, open(t, options), messages(options.Stream+".a", "row", rows, 5))
-		refused := func(keep func(header string) bool) (n int) {
-			subject := server.CreateStream(t, natsjs.StreamConfig{}).CachedInfo().Config.Name + ".b"
-			for _, m := range testenv.Consume(t, stream, options.Stream+".a") {
-				copied := &nats.Msg{Subject: subject, Data: m.Value, Header: nats.Header{}}
-				for header, value := range m.Headers {
-					if keep(header) {
-						copied.Header.Set(header, value)
-					}
-				}
-				if _, err := js.PublishMsg(deadline(t, 10*time.Second), copied); err != nil {
-					n++
-				}
-			}
-			return n
-		}
-		if n := refused(func(string) bool { return true }); n != rows {
-			t.Errorf("exactly once %t: with all headers %d of %d messages are refused", claim, n, rows)
-		}
-		if n := refused(func(header string) bool { return !strings.HasPrefix(header, "Nats-") }); n > 0 {
-			t.Errorf("exactly once %t: without those of NATS %d messages are refused", claim, n)
-		}
-		copied := server.CreateStream(t, natsjs.StreamConfig{Sources: []*natsjs.StreamSource{{Name: options.Stream}}})
-		eventually(t, 10*time.Second, "the source is copied", func() bool { return len(testenv.Consume(t, copied, "")) >= rows })
-		for _, m := range testenv.Consume(t, copied, "") {
-			for header := range m.Headers {
-				if strings.HasPrefix(header, "Nats-Expected-") || strings.HasPrefix(header, "Nats-Batch-") {
-					t.Fatalf("the copy of %s has the header %s", m.ID, header)
-				}
-			}
-		}
 	}
 }
 

@@ -112,7 +112,7 @@ func mergeOutcome(out *sink.Outcome, got sink.Outcome, index []int) {
 func (s *Sink) resolve(ctx context.Context, subject string) (string, error) {
 	s.mu.Lock()
 	for stream, patterns := range s.routes {
-		if covered(patterns, subject) {
+		if bus.CoversAny(patterns, subject) {
 			s.mu.Unlock()
 			return stream, nil
 		}

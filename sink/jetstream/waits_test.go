@@ -132,14 +132,6 @@ func TestANewConnectionCountsWithoutAMessage(t *testing.T) {
 	}
 }
 
-// mustFence fences, and fails the test otherwise.
-func mustFence(t testing.TB, s *jetstream.Sink) {
-	t.Helper()
-	if err := s.Fence(deadline(t, 4*time.Minute)); err != nil {
-		t.Fatal(err)
-	}
-}
-
 // readBack returns the ids that catch-up would find: up to the end that the leader has now.
 func readBack(t testing.TB, s *jetstream.Sink) map[string]bool {
 	t.Helper()

@@ -76,7 +76,7 @@ func fixture(t *testing.T, k *testenv.KafkaServer, exactly bool) sinktest.Fixtur
 		Read: func(t testing.TB, topic string) []sinktest.Record {
 			if exactly && errors.Is(s.Ready(deadline(t)), sink.ErrClosed) {
 				// It has left a transaction open, which its successor ends.
-				mustFence(t, openQuiet(t, opts))
+				sinktest.MustFence(t, openQuiet(t, opts))
 			}
 			return recordsOf(committed(t, topic, k.Brokers()))
 		},

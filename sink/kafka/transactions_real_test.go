@@ -44,7 +44,7 @@ func TestALateRequestOfADeadProcess(t *testing.T) {
 	opts := transactional(t, k.Brokers())
 	s := open(t, opts)
 	kafka.SetClaimWithin(s, 500*time.Millisecond)
-	mustFence(t, s)
+	sinktest.MustFence(t, s)
 	var sent []sink.Message
 	for n := range 3 {
 		batch := series(topic, "k", n*10, 10, 3)
@@ -86,7 +86,7 @@ func atFirstSteps(t *testing.T, test func(t *testing.T, k *testenv.KafkaServer, 
 func TestCloseEndsATransaction(t *testing.T) {
 	atFirstSteps(t, func(t *testing.T, k *testenv.KafkaServer, s *kafka.Sink, topic, id string, step failpoint.Point) {
 		kafka.SetAbortWithin(s, time.Minute)
-		mustFence(t, s)
+		sinktest.MustFence(t, s)
 		before := series(topic, "before", 0, 10, 3)
 		publish(t, s, before)
 		closed := make(chan error, 1)
@@ -190,19 +190,11 @@ func TestATopicThatIsDeletedUnderWay(t *testing.T) {
 	once(t, there, k.Brokers(), append(sent, waits[5:]...))
 }
 
-// mustFence fences, and fails the test otherwise.
-func mustFence(t testing.TB, s *kafka.Sink) {
-	t.Helper()
-	if err := s.Fence(deadline(t)); err != nil {
-		t.Fatal(err)
-	}
-}
-
 // fenced returns a sink that has taken over.
 func fenced(t testing.TB, opts kafka.Options) *kafka.Sink {
 	t.Helper()
 	s := open(t, opts)
-	mustFence(t, s)
+	sinktest.MustFence(t, s)
 	return s
 }
 
@@ -232,7 +224,7 @@ func TestATransactionOverItsTime(t *testing.T) {
 		batch, result := series(topic, "k", 0, 20, 5), make(chan error, 1)
 		var resume func()
 		for tries := 0; ; tries++ {
-			mustFence(t, s)
+			sinktest.MustFence(t, s)
 			var reached <-chan struct{}
 			reached, resume = hangAt(s, step)
 			go func() {
@@ -255,7 +247,7 @@ func TestATransactionOverItsTime(t *testing.T) {
 		if err := <-result; !errors.Is(err, sink.ErrUnknownOutcome) {
 			t.Fatalf("the batch ends with %v", err)
 		}
-		mustFence(t, s)
+		sinktest.MustFence(t, s)
 		left := sinktest.Without(batch, readBack(t, s, topic))
 		if len(left) != len(batch) {
 			t.Errorf("%d of %d are left", len(left), len(batch))
@@ -329,7 +321,7 @@ func TestARefusedRecord(t *testing.T) {
 			topic, limit := newTopic(), "20000"
 			k.CreateTopic(t, topic, 2, map[string]*string{"max.message.bytes": &limit})
 			s := openQuiet(t, opts)
-			mustFence(t, s)
+			sinktest.MustFence(t, s)
 			bad := series(topic, "bad", 0, 60, 5)
 			const rows = 12
 			for i := range rows {

@@ -237,7 +237,7 @@ func TestACoordinatorThatInitialisesAndDeniesIt(t *testing.T) {
 			if _, err := s.Publish(deadline(t), series("one", "doubtful", 0, 5, 2)); !errors.Is(err, sink.ErrUnknownOutcome) {
 				t.Errorf("the batch in doubt ends with %v", err)
 			}
-			mustFence(t, s)
+			sinktest.MustFence(t, s)
 			after := series("one", "after", 0, 5, 2)
 			publish(t, s, after)
 			if n := compare(t, append(sent, after...), committed(t, "one", c.ListenAddrs())); n > 0 || requests < slices.Max(denied) {

@@ -53,7 +53,6 @@ func RunReader(t *testing.T, open func(t *testing.T) ReaderFixture) {
 		}},
 		{"what was published is read whole, in parts, and not from beyond", true, false, readParts},
 		{"a read goes on, waits for an end that is not there yet, and ends there", true, false, readOn},
-		{"a read ends with the error of its caller, and another goes on from there", true, false, readError},
 		{"a closed reader reads nothing", true, false, readClosed},
 		{"a TP that is not there, or was created again, is gone", true, false, readGone},
 		{"messages of others are handed out as they are", probe.Foreign != nil, false, readForeign},

@@ -35,7 +35,8 @@ func (f *TransactionalFixture) hangAt(s sink.Sink, step string) (reached <-chan 
 	return HangAt(step, func(hook func(string)) { f.OnStep(s, hook) })
 }
 
-func mustFence(t testing.TB, s sink.Transactional) {
+// MustFence fails the test unless s has taken over.
+func MustFence(t testing.TB, s sink.Transactional) {
 	t.Helper()
 	if err := s.Fence(deadline(t)); err != nil {
 		t.Fatalf("Fence: %v", err)
@@ -62,14 +63,14 @@ func Zombies(t *testing.T, open func(t *testing.T) TransactionalFixture) {
 func (f *TransactionalFixture) zombie(t *testing.T, step string, size int, quiet bool) {
 	zombie, successor, ended := f.Open(t), f.Open(t), step == Steps[3]
 	h := f.begin(t, zombie)
-	mustFence(t, zombie)
+	MustFence(t, zombie)
 	h.mustPublish(batch(f.Destination, "before", size, 9))
 	reached, resume := f.hangAt(zombie, step)
 	defer resume()
 	sent := batch(f.Destination, "batch", size, 9)
 	result := Publishing(deadline(t), zombie, copyOf(sent))
 	<-reached
-	mustFence(t, successor)
+	MustFence(t, successor)
 	h.f.Sink, h.sent = successor, append(h.sent, sent...)
 	left := Without(sent, ReadBack(deadline(t), t, successor.(sink.Reader), h.f.Destinations))
 	if stored := size - len(left); stored != 0 && !ended {
@@ -106,7 +107,7 @@ func (f *TransactionalFixture) zombie(t *testing.T, step string, size int, quiet
 func HarmAtEachStep(t *testing.T, f TransactionalFixture, harm func(t testing.TB, s sink.Sink), sizes ...int) {
 	s := f.Open(t)
 	h := f.begin(t, s)
-	mustFence(t, s)
+	MustFence(t, s)
 	for i, step := range slices.Repeat(Steps, len(sizes)) {
 		sent := batch(f.Destination, fmt.Sprint("batch-", i), sizes[i/len(Steps)], 7)
 		reached, resume := f.hangAt(s, step)

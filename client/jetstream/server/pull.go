@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -180,7 +179,7 @@ func (p *pulling) one(m *nats.Msg) (caughtUp bool, err error) {
 		return false, nil
 	}
 	if at >= p.next {
-		if p.filtered || len(p.reader.conns.options.Readable) == 0 || slices.ContainsFunc(p.reader.conns.options.Readable, func(s string) bool { return bus.Covers(s, m.Subject) }) {
+		if p.filtered || len(p.reader.conns.options.Readable) == 0 || bus.CoversAny(p.reader.conns.options.Readable, m.Subject) {
 			err = p.hand(at, m.Subject, m.Header, m.Data, meta.Timestamp.UnixMilli())
 		}
 		p.next = at + 1

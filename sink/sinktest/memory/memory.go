@@ -56,8 +56,6 @@ type Sink struct {
 type messageLog struct {
 	incarnation string
 	messages    []sink.Message
-	// counts are those of the messages of each destination.
-	counts map[string]int
 	// expired counts the messages at the front, deleted has single ones, that a Reader does not see
 	// any more.
 	expired uint64
@@ -96,10 +94,10 @@ func (s *Sink) Messages(destination string) (seen []sink.Message) {
 func (s *Sink) Destinations() map[string]int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	counts := make(map[string]int, len(s.logs))
+	counts := make(map[string]int)
 	for _, p := range s.logs {
-		for destination, n := range p.counts {
-			counts[destination] += n
+		for i := range p.messages {
+			counts[p.messages[i].Destination]++
 		}
 	}
 	return counts
@@ -149,7 +147,13 @@ func (s *Sink) send(ctx context.Context, m *sink.Message, i int, out *sink.Outco
 	if s.closed {
 		return sink.ErrClosed
 	}
-	reason := s.refuses(m)
+	reason := ""
+	if s.reject != nil {
+		reason = s.reject(m)
+	}
+	if limit := s.opts.MaxBytes; limit > 0 && len(m.Value) > limit {
+		reason = fmt.Sprintf("message of %d bytes is too large, the limit is %d", len(m.Value), limit)
+	}
 	var ref sink.TPRef
 	var at sink.At
 	if reason == "" {
@@ -172,17 +176,6 @@ func (s *Sink) send(ctx context.Context, m *sink.Message, i int, out *sink.Outco
 	return nil
 }
 
-// refuses returns why a message is refused for good.
-func (s *Sink) refuses(m *sink.Message) string {
-	switch {
-	case s.opts.MaxBytes > 0 && len(m.Value) > s.opts.MaxBytes:
-		return fmt.Sprintf("message of %d bytes is too large, the limit is %d", len(m.Value), s.opts.MaxBytes)
-	case s.reject != nil:
-		return s.reject(m)
-	}
-	return ""
-}
-
 // store appends a copy of m to its TP, unless that drops it as a repeat.
 func (s *Sink) store(m *sink.Message) (sink.TPRef, sink.At) {
 	tps := s.tps(m.Destination)
@@ -196,7 +189,6 @@ func (s *Sink) store(m *sink.Message) (sink.TPRef, sink.At) {
 		return ref, sink.At{Offset: one.offset, Known: true, Duplicate: true}
 	}
 	p.messages = append(p.messages, clone(*m))
-	p.counts[m.Destination]++
 	at := sink.At{Offset: uint64(len(p.messages)), Known: true}
 	if s.opts.Duplicates > 0 {
 		p.recent[m.DedupID()] = recent{at.Offset, time.Now()}
@@ -213,9 +205,7 @@ func (s *Sink) log(tp string) *messageLog {
 	p := s.logs[tp]
 	if p == nil {
 		s.makings++
-		p = &messageLog{
-			incarnation: fmt.Sprint(s.makings), counts: make(map[string]int), deleted: make(map[uint64]bool), recent: make(map[string]recent),
-		}
+		p = &messageLog{incarnation: fmt.Sprint(s.makings), deleted: make(map[uint64]bool), recent: make(map[string]recent)}
 		s.logs[tp] = p
 	}
 	return p
@@ -389,9 +379,6 @@ func (s *Sink) Lose(tp string, n int) {
 	s.set(func() {
 		if p := s.logs[tp]; p != nil {
 			left := max(len(p.messages)-n, 0)
-			for i := range p.messages[left:] {
-				p.counts[p.messages[left+i].Destination]--
-			}
 			p.messages = p.messages[:left]
 			maps.DeleteFunc(p.recent, func(_ string, r recent) bool { return r.offset > uint64(left) })
 		}
