@@ -60,8 +60,8 @@ func (t *tape) value(c source.Column) []byte {
 
 var fuzzZones = []*time.Location{time.UTC, time.FixedZone("", 8*3600), time.FixedZone("", -(9*3600 + 1800))}
 
-// FuzzAppend proves the encoder equal to encoding/json: any row of any columns has the members of the
-// reference.
+// FuzzAppend proves the encoder equal to encoding/json: any row of any columns has the members of
+// the reference.
 func FuzzAppend(f *testing.F) {
 	f.Add([]byte("\x00\x03orders\x04\x50\x04text"))
 	f.Add([]byte{3, 1, 2, 7, 0, 200, 1, 2, 3, 4, 5, 6, 10, 6, 200, 50, 1, 2, 3, 4, 5, 6, 1, 2, 3, 8, 0, 200, 9, 9, 9})

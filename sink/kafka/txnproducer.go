@@ -131,8 +131,8 @@ func (p *txnProducer) next(ctx context.Context) (identity, int, error) {
 		return identity{}, generation, fmt.Errorf("%w: transactional id %s was initialised by another process: "+
 			"where that publishes other streams, give each bridge a transactional id of its own", sink.ErrFenced, p.transactionalID)
 	}
-	// Another process has claimed it. One that does not confirm that is dead: this process claims it
-	// again.
+	// Another process has claimed it. One that does not confirm that is dead: this process claims
+	// it again.
 	if p.rival != *state {
 		p.rival, p.rivalSince = *state, time.Now()
 	}
