@@ -40,7 +40,7 @@ func TestABatchOverItsTime(t *testing.T) {
 	batch := messages(options.Stream+".a", "slow", 100, 7)
 	reached, resume := hangAt(s, failpoint.TransactionSent)
 	defer resume()
-	done := sinktest.Publishing(deadline(t, 4*time.Minute), s, batch)
+	done := sinktest.Publishing(sinktest.Deadline(t), s, batch)
 	<-reached
 	select {
 	case <-abandoned:
@@ -79,7 +79,7 @@ func TestTooManyBatches(t *testing.T) {
 	batch := messages(options.Stream+".a", "busy", 100, 7)
 	done := make(chan int, 1)
 	go func() { done <- sinktest.Deliver(t, s, nil, batch) }()
-	eventually(t, time.Minute, "the fault is reported", func() bool {
+	sinktest.Until(t, "the fault is reported", func() bool {
 		mu.Lock()
 		defer mu.Unlock()
 		return strings.Contains(strings.Join(faults, "\n"), "too many inflight")
@@ -105,7 +105,7 @@ func TestRefusedRowsOfABatch(t *testing.T) {
 		batch := messages(subject, "refused", 100, 7)
 		large(&batch[3])
 		large(&batch[50])
-		out, err := s.Publish(deadline(t, 4*time.Minute), batch)
+		out, err := s.Publish(sinktest.Deadline(t), batch)
 		if err != nil || len(out.Rejected) != 2 || out.Rejected[0].Index != 3 || out.Rejected[1].Index != 50 || out.Acked() != 0 {
 			t.Fatalf("%+v, %v", out, err)
 		}
@@ -125,7 +125,7 @@ func TestRefusedRowsOfABatch(t *testing.T) {
 				update(t, server, options.Stream, func(c *natsjs.StreamConfig) { c.MaxMsgSize = 4 << 10 })
 			}
 		})
-		out, err := s.Publish(deadline(t, 4*time.Minute), batch)
+		out, err := s.Publish(sinktest.Deadline(t), batch)
 		if !errors.Is(err, sink.ErrUnknownOutcome) || out.Acked() != 0 {
 			t.Fatalf("%d acknowledged, %v", out.Acked(), err)
 		}
@@ -134,7 +134,7 @@ func TestRefusedRowsOfABatch(t *testing.T) {
 		if len(left) != 500 {
 			t.Fatalf("%d messages are left", len(left))
 		}
-		out, err = s.Publish(deadline(t, 4*time.Minute), left)
+		out, err = s.Publish(sinktest.Deadline(t), left)
 		if err != nil || len(out.Rejected) != 1 || out.Rejected[0].Index != 200 {
 			t.Fatalf("%+v, %v", out.Rejected, err)
 		}
@@ -151,8 +151,8 @@ func TestASubjectThatTheStreamLacks(t *testing.T) {
 	stream, options := claimed(t, server, natsjs.StreamConfig{})
 	s := open(t, options)
 	lost, kept := messages(options.Stream+"_other.a", "lost", 10, 3), messages(options.Stream+".a", "kept", 10, 3)
-	done := sinktest.Publishing(deadline(t, 4*time.Minute), s, lost)
-	eventually(t, time.Minute, "readiness names the subject", func() bool {
+	done := sinktest.Publishing(sinktest.Deadline(t), s, lost)
+	sinktest.Until(t, "readiness names the subject", func() bool {
 		err := s.Ready(t.Context())
 		return err != nil && strings.Contains(err.Error(), options.Stream+"_other.a")
 	})
@@ -183,7 +183,7 @@ func TestASubjectThatIsNotGranted(t *testing.T) {
 	options.Password = func() (string, string, error) { return "few", "secret", nil }
 	s := open(t, options)
 	batch := append(messages(options.Stream+".a", "granted", 10, 3), messages(options.Stream+".b", "denied", 1, 1)...)
-	_, err := s.Publish(deadline(t, 4*time.Minute), batch)
+	_, err := s.Publish(sinktest.Deadline(t), batch)
 	if !errors.Is(err, sink.ErrUnknownOutcome) || !strings.Contains(err.Error(), "grant the user the right to publish") {
 		t.Errorf("it ends with %v", err)
 	}
@@ -199,7 +199,7 @@ func TestASubjectThatIsNotGranted(t *testing.T) {
 	s = open(t, options)
 	done := make(chan error, 1)
 	go func() { done <- s.Fence(t.Context()) }()
-	eventually(t, time.Minute, "readiness names the grant for the claim", func() bool {
+	sinktest.Until(t, "readiness names the grant for the claim", func() bool {
 		err := s.Ready(t.Context())
 		return err != nil && strings.Contains(err.Error(), options.Claim+": grant the user the right")
 	})

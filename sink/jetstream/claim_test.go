@@ -27,10 +27,10 @@ func TestAClaimThatIsGone(t *testing.T) {
 	if err := stream.Purge(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.Publish(deadline(t, 4*time.Minute), messages(options.Stream+".a", "after", 10, 3)); !errors.Is(err, sink.ErrUnknownOutcome) {
+	if _, err := s.Publish(sinktest.Deadline(t), messages(options.Stream+".a", "after", 10, 3)); !errors.Is(err, sink.ErrUnknownOutcome) {
 		t.Errorf("it publishes with %v", err)
 	}
-	if err := s.Fence(deadline(t, 4*time.Minute)); !errors.Is(err, sink.ErrFenced) || !strings.Contains(err.Error(), "start bridge again") {
+	if err := s.Fence(sinktest.Deadline(t)); !errors.Is(err, sink.ErrFenced) || !strings.Contains(err.Error(), "start bridge again") {
 		t.Errorf("it fences with %v", err)
 	}
 	again := messages(options.Stream+".a", "again", 10, 3)
@@ -52,7 +52,7 @@ func TestAClaimOnAFormerStream(t *testing.T) {
 	config.Subjects = []string{name + ".>"}
 	stream = remake(t, server.JetStream(t), config)
 	sinktest.MustFence(t, open(t, options))
-	if _, err := s.Publish(deadline(t, time.Minute), messages(name+".b", "late", 1, 1)); !errors.Is(err, sink.ErrFenced) {
+	if _, err := s.Publish(sinktest.Deadline(t), messages(name+".b", "late", 1, 1)); !errors.Is(err, sink.ErrFenced) {
 		t.Errorf("it publishes with %v", err)
 	}
 	if info, err := stream.Info(t.Context()); err != nil || info.State.LastSeq != 1 {
@@ -88,10 +88,10 @@ func TestClaimsAreRenewed(t *testing.T) {
 						t.Fatal(err)
 					}
 				}
-				eventually(t, time.Minute, "the claim is renewed", func() bool { return claimOf(t, stream, options.Claim) > last })
+				sinktest.Until(t, "the claim is renewed", func() bool { return claimOf(t, stream, options.Claim) > last })
 				last = claimOf(t, stream, options.Claim)
 			}
-			eventually(t, time.Minute, "retention has removed the first claim", func() bool {
+			sinktest.Until(t, "retention has removed the first claim", func() bool {
 				info, err := stream.Info(t.Context())
 				return err == nil && info.State.FirstSeq > first
 			})
@@ -153,7 +153,7 @@ func TestAFullStreamWithAClaim(t *testing.T) {
 	batch := messages(options.Stream+".a", "much", 600, 4)
 	done := make(chan int, 1)
 	go func() { done <- sinktest.Deliver(t, s, nil, batch) }()
-	eventually(t, time.Minute, "the stream is full", func() bool {
+	sinktest.Until(t, "the stream is full", func() bool {
 		info, err := stream.Info(t.Context())
 		return err == nil && info.State.Msgs >= 399
 	})

@@ -1,7 +1,6 @@
 package jetstream_test
 
 import (
-	"context"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -73,13 +72,6 @@ func update(t testing.TB, server *testenv.NATSServer, name string, change func(*
 	}
 }
 
-func deadline(t testing.TB, d time.Duration) context.Context {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), d)
-	t.Cleanup(cancel)
-	return ctx
-}
-
 // messages returns n messages of a series, spread over keys.
 func messages(subject, series string, n, keys int) []sink.Message {
 	batch := make([]sink.Message, n)
@@ -97,7 +89,7 @@ func messages(subject, series string, n, keys int) []sink.Message {
 // mustPublish publishes a batch of which every message must be acknowledged.
 func mustPublish(t testing.TB, s *jetstream.Sink, batch []sink.Message) sink.Outcome {
 	t.Helper()
-	out, err := s.Publish(deadline(t, 4*time.Minute), batch)
+	out, err := s.Publish(sinktest.Deadline(t), batch)
 	if err != nil || !out.AllAcked() {
 		t.Fatalf("%d of %d acknowledged, rejected %v: %v", out.Acked(), len(batch), out.Rejected, err)
 	}
@@ -113,32 +105,15 @@ func wantWhole(t testing.TB, got []sinktest.Record, sent ...[]sink.Message) {
 	}
 }
 
-// eventually polls until ok or fails the test after d.
-func eventually(t testing.TB, d time.Duration, what string, ok func() bool) {
-	t.Helper()
-	// A busy machine needs longer than a test asks for.
-	d = max(d, time.Minute)
-	ctx := deadline(t, d)
-	tick := time.NewTicker(10 * time.Millisecond)
-	defer tick.Stop()
-	for !ok() {
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			t.Fatalf("not within %s: %s", d, what)
-		}
-	}
-}
-
 // remake deletes a stream and creates it again.
 func remake(t testing.TB, js natsjs.JetStream, config natsjs.StreamConfig) (stream natsjs.Stream) {
 	t.Helper()
-	ctx := deadline(t, time.Minute)
+	ctx := sinktest.Deadline(t)
 	if err := js.DeleteStream(ctx, config.Name); err != nil {
 		t.Fatal(err)
 	}
 	// The server may still be removing the files of the old one.
-	eventually(t, 10*time.Second, "create the stream again", func() bool {
+	sinktest.Until(t, "create the stream again", func() bool {
 		var err error
 		stream, err = js.CreateStream(ctx, config)
 		return err == nil

@@ -14,6 +14,7 @@ import (
 	"example.org/bridge/internal/inspect"
 	"example.org/bridge/internal/natskv"
 	sinkjs "example.org/bridge/sink/jetstream"
+	"example.org/bridge/sink/sinktest"
 	"example.org/bridge/tests/testenv"
 )
 
@@ -184,7 +185,7 @@ func TestWhatServersLackIsNamed(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			ctx, cancel := context.WithCancelCause(deadline(t, 4*time.Minute))
+			ctx, cancel := context.WithCancelCause(sinktest.Deadline(t))
 			named := errors.New("it is named")
 			s := open(t, sinkjs.Options{
 				Connection: at(c.url, "EVENTS"), CreateStream: true, Subjects: []string{"in.>"}, Keeps: c.keeps,
@@ -255,7 +256,7 @@ func TestInspectFindsABucketOfOneReplica(t *testing.T) {
 	for bucket, c := range map[string]struct{ made, given, want int }{
 		"one": {made: 1, want: 1}, "three": {made: 3}, "meant": {made: 1, given: 1},
 	} {
-		eventually(t, 30*time.Second, "make the bucket "+bucket, func() bool {
+		sinktest.Until(t, "make the bucket "+bucket, func() bool {
 			// A request that meets no leader gets no answer.
 			ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 			defer cancel()
@@ -263,7 +264,7 @@ func TestInspectFindsABucketOfOneReplica(t *testing.T) {
 			return err == nil
 		})
 		var got []string
-		eventually(t, 30*time.Second, "what the bucket "+bucket+" lacks is found", func() bool {
+		sinktest.Until(t, "what the bucket "+bucket+" lacks is found", func() bool {
 			r := inspected(t, sinkjs.Options{Connection: at(servers[1].URL(), ""), Bucket: bucket, CreateStream: true, Keeps: sinkjs.Keeping{Replicas: c.given}})
 			got = nil
 			for _, f := range r.Findings {

@@ -41,13 +41,13 @@ func TestPublish(t *testing.T) {
 		update(t, broker, name, func(c *natsjs.StreamConfig) { c.MaxMsgSize = 2048 })
 		batch := messages(name+".a", "after", 20, 20)
 		batch[10].Value = make([]byte, 3000)
-		out, err := s.Publish(deadline(t, time.Minute), batch)
+		out, err := s.Publish(sinktest.Deadline(t), batch)
 		if err != nil || out.Acked() != 10 || len(out.Rejected) != 1 || out.Rejected[0].Index != 10 || out.Status[11] != sink.Pending {
 			t.Fatalf("the outcome is %+v, %v", out, err)
 		}
 		update(t, broker, name, func(c *natsjs.StreamConfig) { c.MaxMsgSize = 4096 })
-		eventually(t, 10*time.Second, "it is taken", func() bool {
-			out, err := s.Publish(deadline(t, time.Minute), batch[10:11])
+		sinktest.Until(t, "it is taken", func() bool {
+			out, err := s.Publish(sinktest.Deadline(t), batch[10:11])
 			return err == nil && out.AllAcked()
 		})
 		mustPublish(t, s, batch[11:])
@@ -56,7 +56,7 @@ func TestPublish(t *testing.T) {
 	t.Run("a destination that is not a subject is rejected", func(t *testing.T) {
 		s, _, name := onStream(t, broker, natsjs.StreamConfig{})
 		for _, subject := range []string{name + ".a b", name + "..a", name + ".*", "", "." + name} {
-			out, err := s.Publish(deadline(t, 10*time.Second), messages(subject, "bad", 1, 1))
+			out, err := s.Publish(sinktest.Deadline(t), messages(subject, "bad", 1, 1))
 			if err != nil || len(out.Rejected) != 1 {
 				t.Errorf("%q: the outcome is %+v, %v", subject, out, err)
 			}
@@ -77,7 +77,7 @@ func TestPublish(t *testing.T) {
 			t.Errorf("a closed sink is ready: %v", err)
 		}
 		// The library's own goroutines and the server's end a moment after the connection.
-		eventually(t, 10*time.Second, "as many goroutines as before", func() bool { return runtime.NumGoroutine() <= before })
+		sinktest.Until(t, "as many goroutines as before", func() bool { return runtime.NumGoroutine() <= before })
 	})
 }
 
@@ -138,7 +138,7 @@ func TestLongSubjectsForAServerWithLess(t *testing.T) {
 			s := open(t, o)
 			publish := func(batch ...sink.Message) sink.Outcome {
 				for {
-					out, err := s.Publish(deadline(t, time.Minute), batch)
+					out, err := s.Publish(sinktest.Deadline(t), batch)
 					if !errors.Is(err, sink.ErrUnknownOutcome) {
 						if err != nil {
 							t.Error(err)
@@ -185,15 +185,15 @@ func TestOrder(t *testing.T) {
 		p.DropAnswers()
 		done := make(chan sink.Outcome, 1)
 		go func() {
-			out, err := s.Publish(deadline(t, 4*time.Minute), batch)
+			out, err := s.Publish(sinktest.Deadline(t), batch)
 			if err != nil {
 				t.Error(err)
 			}
 			done <- out
 		}()
-		eventually(t, 3*time.Second, "the batch is stored", func() bool { return len(testenv.Consume(t, stream, "")) == 700 })
+		sinktest.Until(t, "the batch is stored", func() bool { return len(testenv.Consume(t, stream, "")) == 700 })
 		stored := time.Now()
-		eventually(t, 3*time.Second, "the ids are forgotten", func() bool { return time.Since(stored) > 300*time.Millisecond })
+		sinktest.Until(t, "the ids are forgotten", func() bool { return time.Since(stored) > 300*time.Millisecond })
 		p.Heal()
 		if out := <-done; !out.AllAcked() || out.Duplicates != 0 || out.At[len(out.At)-1].Offset != 700 {
 			t.Errorf("%d acknowledged, %d duplicates, they lie at %+v", out.Acked(), out.Duplicates, out.At)
@@ -215,8 +215,8 @@ func TestOrder(t *testing.T) {
 				batch[i].Destination = fmt.Sprintf("%s.free.%d", name, i)
 			}
 		}
-		done := sinktest.Publishing(deadline(t, 4*time.Minute), s, batch)
-		eventually(t, 10*time.Second, "Ready tells of the full subject", func() bool { return s.Ready(t.Context()) != nil })
+		done := sinktest.Publishing(sinktest.Deadline(t), s, batch)
+		sinktest.Until(t, "Ready tells of the full subject", func() bool { return s.Ready(t.Context()) != nil })
 		if got := len(testenv.Consume(t, stream, "")) - len(warm); got != 15 {
 			t.Errorf("%d messages are stored, want the 15 before the sixth to the full subject", got)
 		}

@@ -14,17 +14,18 @@ import (
 	"example.org/bridge/internal/inspect"
 	"example.org/bridge/sink"
 	"example.org/bridge/sink/jetstream"
+	"example.org/bridge/sink/sinktest"
 	"example.org/bridge/tests/testenv"
 )
 
 // storedIDs returns the ids of what a stream holds from an offset to its end.
 func storedIDs(t testing.TB, s *jetstream.Sink, stream string, from uint64) (ids []string, err error) {
 	t.Helper()
-	tps, err := s.TPs(deadline(t, 4*time.Minute), []string{stream + ".>"})
+	tps, err := s.TPs(sinktest.Deadline(t), []string{stream + ".>"})
 	if err != nil || len(tps) != 1 {
 		t.Fatalf("TPs %+v, %v", tps, err)
 	}
-	next, err := s.Read(deadline(t, 4*time.Minute), sink.Span{TP: stream, Incarnation: tps[0].Incarnation, From: from, To: tps[0].End}, func(m *sink.Stored) error {
+	next, err := s.Read(sinktest.Deadline(t), sink.Span{TP: stream, Incarnation: tps[0].Incarnation, From: from, To: tps[0].End}, func(m *sink.Stored) error {
 		ids = append(ids, string(m.Header(sink.HeaderID)))
 		return nil
 	})
@@ -67,7 +68,7 @@ func TestRead(t *testing.T) {
 		broker.CreateStream(t, natsjs.StreamConfig{Name: "OVER2", Subjects: []string{"over.two.z"}})
 		broker.CreateStream(t, natsjs.StreamConfig{Name: "OVER3", Subjects: []string{"other.two.z"}})
 		s := open(t, jetstream.Options{Connection: at(broker.URL(), "")})
-		tps, err := s.TPs(deadline(t, 4*time.Minute), []string{"over.*.z", "over.one.a", "nobody"})
+		tps, err := s.TPs(sinktest.Deadline(t), []string{"over.*.z", "over.one.a", "nobody"})
 		if err != nil || len(tps) != 2 || tps[0].Name != "OVER1" || tps[1].Name != "OVER2" || tps[0].First != 1 || tps[0].End != 1 {
 			t.Errorf("%+v, %v", tps, err)
 		}
@@ -90,7 +91,7 @@ func TestRead(t *testing.T) {
 		for name, retention := range map[string]natsjs.RetentionPolicy{"INTEREST": natsjs.InterestPolicy, "WORK": natsjs.WorkQueuePolicy} {
 			broker.CreateStream(t, natsjs.StreamConfig{Name: name, Retention: retention})
 			s := open(t, jetstream.Options{Connection: at(broker.URL(), name)})
-			_, err := s.Read(deadline(t, 4*time.Minute), sink.Span{TP: name, To: sink.NoEnd}, func(*sink.Stored) error { return nil })
+			_, err := s.Read(sinktest.Deadline(t), sink.Span{TP: name, To: sink.NoEnd}, func(*sink.Stored) error { return nil })
 			if !errors.Is(err, sink.ErrUnreadable) || !strings.Contains(err.Error(), name) {
 				t.Errorf("%s: %v", name, err)
 			}
@@ -118,7 +119,7 @@ func TestRead(t *testing.T) {
 			t.Errorf("%d messages are read: %v", len(got), err)
 		}
 		read := 0
-		next, err := s.Read(deadline(t, 4*time.Minute), sink.Span{TP: name, From: 1, To: n + 1}, func(*sink.Stored) error {
+		next, err := s.Read(sinktest.Deadline(t), sink.Span{TP: name, From: 1, To: n + 1}, func(*sink.Stored) error {
 			if read++; read == 10 {
 				return stream.Purge(t.Context(), natsjs.WithPurgeSequence(n-10))
 			}
@@ -134,17 +135,17 @@ func TestRead(t *testing.T) {
 		s := open(t, jetstream.Options{
 			Connection: jetstream.Connection{URLs: []string{"nats://127.0.0.1:1"}, Stream: name, GiveUpAfter: 300 * time.Millisecond},
 		})
-		if _, err := s.TPs(deadline(t, 10*time.Second), nil); err == nil || !strings.Contains(err.Error(), "connect to nats://127.0.0.1:1") {
+		if _, err := s.TPs(sinktest.Deadline(t), nil); err == nil || !strings.Contains(err.Error(), "connect to nats://127.0.0.1:1") {
 			t.Error(err)
 		}
-		if err := s.Ready(deadline(t, 10*time.Second)); err == nil || !strings.Contains(err.Error(), "no connection to NATS") {
+		if err := s.Ready(sinktest.Deadline(t)); err == nil || !strings.Contains(err.Error(), "no connection to NATS") {
 			t.Errorf("readiness: %v", err)
 		}
 		s = open(t, jetstream.Options{
 			Connection: jetstream.Connection{URLs: []string{broker.URL()}, Stream: name, GiveUpAfter: 300 * time.Millisecond},
 		})
 		mustPublish(t, s, ours(name+".a", "x", 3))
-		next, err := s.Read(deadline(t, 4*time.Minute), sink.Span{TP: name, To: 6}, func(*sink.Stored) error { return nil })
+		next, err := s.Read(sinktest.Deadline(t), sink.Span{TP: name, To: 6}, func(*sink.Stored) error { return nil })
 		if next != 4 || err == nil || !strings.Contains(err.Error(), "nothing more came within 300ms, and the stream ends before 6") {
 			t.Error(next, err)
 		}
@@ -215,8 +216,8 @@ func TestStreamsThatCannotCarryBatches(t *testing.T) {
 			}
 			s := open(t, options)
 			done := make(chan error, 1)
-			go func() { done <- s.Fence(deadline(t, 4*time.Minute)) }()
-			eventually(t, time.Minute, "readiness says why", func() bool {
+			go func() { done <- s.Fence(sinktest.Deadline(t)) }()
+			sinktest.Until(t, "readiness says why", func() bool {
 				err := s.Ready(t.Context())
 				return err != nil && strings.Contains(err.Error(), c.says)
 			})

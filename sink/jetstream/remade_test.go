@@ -16,6 +16,7 @@ import (
 	clientjetstream "example.org/bridge/client/jetstream"
 	"example.org/bridge/sink"
 	"example.org/bridge/sink/jetstream"
+	"example.org/bridge/sink/sinktest"
 	"example.org/bridge/tests/testenv"
 )
 
@@ -92,7 +93,7 @@ func TestADomainOfJetStream(t *testing.T) {
 		s := open(t, o)
 		mustPublish(t, s, messages("in.a", "s"+claim, 10, 3))
 		n := 0
-		if _, err := s.Read(deadline(t, time.Minute), sink.Span{TP: "EVENTS", From: 1, To: 11}, func(*sink.Stored) error { n++; return nil }); err != nil || n != 10 {
+		if _, err := s.Read(sinktest.Deadline(t), sink.Span{TP: "EVENTS", From: 1, To: 11}, func(*sink.Stored) error { n++; return nil }); err != nil || n != 10 {
 			t.Errorf("%d messages were read: %v", n, err)
 		}
 		if found := inspected(t, o).Findings; len(found) > 0 {
@@ -103,7 +104,7 @@ func TestADomainOfJetStream(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithCancel(deadline(t, time.Minute))
+	ctx, cancel := context.WithCancel(sinktest.Deadline(t))
 	defer cancel()
 	handled := 0
 	subscription := client.Subscription{Opening: client.Opening{Destinations: []string{"in.a"}}, Group: "g", Joined: func() {}}

@@ -40,7 +40,7 @@ func fixture(t *testing.T, servers []*testenv.NATSServer, shared bool, replicas 
 		configs[destinations[len(destinations)-1]] = natsjs.StreamConfig{Name: name, Subjects: []string{name + ".>"}}
 	}
 	stream := func(t testing.TB, destination string) natsjs.Stream {
-		stream, err := js.Stream(deadline(t, time.Minute), configs[destination].Name)
+		stream, err := js.Stream(sinktest.Deadline(t), configs[destination].Name)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -102,7 +102,7 @@ func meanwhile(pause time.Duration, f func()) (stop func()) {
 // awaitReplica waits until the replica that is read has what the leader has: it may lag behind.
 func awaitReplica(t testing.TB, stream natsjs.Stream) {
 	t.Helper()
-	eventually(t, 30*time.Second, "the replica that is read has what the leader has", func() bool {
+	sinktest.Until(t, "the replica that is read has what the leader has", func() bool {
 		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 		defer cancel()
 		before, err := stream.Info(ctx)

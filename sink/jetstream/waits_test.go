@@ -95,7 +95,7 @@ func TestWaitsNameFaultAndRemedy(t *testing.T) {
 			}()
 			begun := time.Now()
 			defer func() { t.Logf("%v: %v", time.Since(begun).Round(time.Millisecond), s.Outages()) }()
-			eventually(t, 20*time.Second, "an outage says why", func() bool {
+			sinktest.Until(t, "an outage says why", func() bool {
 				outages := s.Outages()
 				return slices.ContainsFunc(outages, func(o outage.Outage) bool { return strings.Contains(o.Error(), c.says) })
 			})
@@ -117,7 +117,7 @@ func TestANewConnectionCountsWithoutAMessage(t *testing.T) {
 	server.CreateStream(t, natsjs.StreamConfig{Name: "EVENTS", Subjects: []string{"in.>"}})
 	sessions := make(chan string, 10)
 	s := open(t, jetstream.Options{Connection: at(server.URL(), ""), Session: func(stream string) { sessions <- stream }})
-	if _, err := s.TPs(deadline(t, time.Minute), []string{"in.a"}); err != nil {
+	if _, err := s.TPs(sinktest.Deadline(t), []string{"in.a"}); err != nil {
 		t.Fatal(err)
 	}
 	server.Kill()
@@ -135,7 +135,7 @@ func TestANewConnectionCountsWithoutAMessage(t *testing.T) {
 // readBack returns the ids that catch-up would find: up to the end that the leader has now.
 func readBack(t testing.TB, s *jetstream.Sink) map[string]bool {
 	t.Helper()
-	return sinktest.ReadBack(deadline(t, 4*time.Minute), t, s, nil)
+	return sinktest.ReadBack(sinktest.Deadline(t), t, s, nil)
 }
 
 // wantOnce fails the test unless a consumer sees each message once and in order.
@@ -147,7 +147,7 @@ func wantOnce(t testing.TB, stream natsjs.Stream, subject string, sent ...[]sink
 	}
 	var got []sinktest.Record
 	// The server that serves the reader may lag behind the others.
-	eventually(t, time.Minute, "all is there", func() bool { got = testenv.Consume(t, stream, subject); return len(got) >= n })
+	sinktest.Until(t, "all is there", func() bool { got = testenv.Consume(t, stream, subject); return len(got) >= n })
 	wantWhole(t, got, sent...)
 }
 

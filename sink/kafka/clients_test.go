@@ -44,7 +44,7 @@ func TestClientsReadWhatTheDocsSay(t *testing.T) {
 		// A process that stands still before it commits, and one that takes over from it.
 		zombie := fenced(t, opts)
 		reached, resume := hangAt(zombie, failpoint.TransactionSent)
-		ended := sinktest.Publishing(deadline(t), zombie, series(once, "aborted", from, 10, 5))
+		ended := sinktest.Publishing(sinktest.Deadline(t), zombie, series(once, "aborted", from, 10, 5))
 		<-reached
 		publish(t, fenced(t, opts), to(once, events[from+10:from+20]))
 		resume()

@@ -59,7 +59,7 @@ func TestTransientFaultsAreRetried(t *testing.T) {
 			if log.count() != 3 || log.at(test.at) == nil || sessions.Load() != 1 {
 				t.Errorf("faults told: %v, want 3 at %s; %d sessions", log.faults, test.at, sessions.Load())
 			}
-			if err := s.Ready(deadline(t)); err != nil {
+			if err := s.Ready(sinktest.Deadline(t)); err != nil {
 				t.Errorf("Ready after the fault: %v", err)
 			}
 			if n := compare(t, append(sent, more...), consume(t, "t", c.ListenAddrs())); n != 0 {
@@ -97,7 +97,7 @@ func TestOrderHoldsOverLeaderMoves(t *testing.T) {
 		wg.Go(func() {
 			for round := range rounds {
 				batch := series("t", fmt.Sprint("w", w), 50*round, 50, 5)
-				if out, err := s.Publish(deadline(t), batch); err != nil || !out.AllAcked() {
+				if out, err := s.Publish(sinktest.Deadline(t), batch); err != nil || !out.AllAcked() {
 					t.Errorf("%d acknowledged: %v", out.Acked(), err)
 					return
 				}
@@ -130,7 +130,7 @@ func TestALateCopyOfAnAbandonedBatchIsRefused(t *testing.T) {
 		}
 		return nil, nil, false
 	})
-	ctx, cancel := context.WithCancelCause(deadline(t))
+	ctx, cancel := context.WithCancelCause(sinktest.Deadline(t))
 	result := sinktest.Publishing(ctx, s, series("t", "abandoned", 0, 1, 1))
 	<-arrived
 	stop := errors.New("stop")
@@ -142,7 +142,7 @@ func TestALateCopyOfAnAbandonedBatchIsRefused(t *testing.T) {
 	late := c.Fault(kfake.Fault{Keys: produceKey, Observe: true})
 	close(gate)
 	publish(t, s, series("t", "newest", 0, 1, 1))
-	if err := late.Wait(deadline(t), 1); err != nil {
+	if err := late.Wait(sinktest.Deadline(t), 1); err != nil {
 		t.Fatal(err)
 	}
 	wantLog(t, c, "before+0-0 newer+0-0 newest+0-0")
@@ -166,9 +166,9 @@ func TestWhatFollowsAnAbandonedBatchIsNotTakenForIt(t *testing.T) {
 	publish(t, s, series("t", "before", 0, 1, 1))
 	// The broker appends the batch and says that it has not.
 	lies := c.Fault(kfake.Fault{Keys: produceKey, Err: kerr.RequestTimedOut, Count: -1})
-	ctx, cancel := context.WithCancel(deadline(t))
+	ctx, cancel := context.WithCancel(sinktest.Deadline(t))
 	result := sinktest.Publishing(ctx, s, series("t", "abandoned", 0, 1, 1))
-	if err := lies.Wait(deadline(t), 1); err != nil {
+	if err := lies.Wait(sinktest.Deadline(t), 1); err != nil {
 		t.Fatal(err)
 	}
 	cancel()
@@ -189,14 +189,14 @@ func TestCallsShareABatch(t *testing.T) {
 	resume := stall(c)
 	defer resume()
 	const calls = 20
-	ctx, leave := context.WithCancel(deadline(t))
+	ctx, leave := context.WithCancel(sinktest.Deadline(t))
 	var done [calls]<-chan error
 	for n := range calls {
 		if n == 2 {
-			ctx = deadline(t)
+			ctx = sinktest.Deadline(t)
 		}
 		done[n] = sinktest.Publishing(ctx, s, series("t", fmt.Sprint("call", n), 0, 3, 1))
-		until(t, "the call waits", func() bool { return kafka.Queued(s, "t", 0) == n+1 })
+		sinktest.Until(t, "the call waits", func() bool { return kafka.Queued(s, "t", 0) == n+1 })
 	}
 	// The first one is in flight, the second one is not.
 	leave()
@@ -219,8 +219,8 @@ func TestCloseLeavesNoGoroutine(t *testing.T) {
 	s := openQuiet(t, kafka.Options{Connection: at(c.ListenAddrs())})
 	publish(t, s, series("t", "k", 0, 100, 20))
 	resume := stall(c)
-	done := sinktest.Publishing(deadline(t), s, series("t", "k", 100, 100, 20))
-	until(t, "a batch is in flight", func() bool { return kafka.Queued(s, "t", 0) == 1 })
+	done := sinktest.Publishing(sinktest.Deadline(t), s, series("t", "k", 100, 100, 20))
+	sinktest.Until(t, "a batch is in flight", func() bool { return kafka.Queued(s, "t", 0) == 1 })
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -228,5 +228,5 @@ func TestCloseLeavesNoGoroutine(t *testing.T) {
 		t.Errorf("Publish ends with %v", err)
 	}
 	resume()
-	until(t, "goroutines end", func() bool { return runtime.NumGoroutine() <= before })
+	sinktest.Until(t, "goroutines end", func() bool { return runtime.NumGoroutine() <= before })
 }

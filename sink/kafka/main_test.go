@@ -3,7 +3,6 @@ package kafka_test
 import (
 	"bytes"
 	"cmp"
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -25,31 +24,6 @@ import (
 func at(brokers []string) kafka.Connection { return kafka.Connection{Brokers: brokers} }
 
 func TestMain(m *testing.M) { testenv.Main(m) }
-
-// timeout bounds the waits of these tests.
-const timeout = 3 * time.Minute
-
-func deadline(t testing.TB) context.Context {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), timeout)
-	t.Cleanup(cancel)
-	return ctx
-}
-
-// until polls a condition.
-func until(t testing.TB, what string, condition func() bool) {
-	t.Helper()
-	ctx := deadline(t)
-	tick := time.NewTicker(20 * time.Millisecond)
-	defer tick.Stop()
-	for !condition() {
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			t.Fatalf("waited %v in vain: %s", timeout, what)
-		}
-	}
-}
 
 // fake starts a cluster inside the test.
 func fake(t testing.TB, opts ...kfake.Opt) *kfake.Cluster {
@@ -101,7 +75,7 @@ func series(topic, name string, from, n, keys int) []sink.Message {
 
 func publish(t testing.TB, s sink.Sink, batch []sink.Message) sink.Outcome {
 	t.Helper()
-	out, err := s.Publish(deadline(t), batch)
+	out, err := s.Publish(sinktest.Deadline(t), batch)
 	if err != nil || !out.AllAcked() {
 		t.Fatalf("%d of %d acknowledged, rejected %v: %v", out.Acked(), len(batch), out.Rejected, err)
 	}
@@ -112,7 +86,7 @@ func publish(t testing.TB, s sink.Sink, batch []sink.Message) sink.Outcome {
 // client.
 func consume(t testing.TB, topic string, brokers []string, opts ...kgo.Opt) []*kgo.Record {
 	t.Helper()
-	ctx := deadline(t)
+	ctx := sinktest.Deadline(t)
 	s := openQuiet(t, kafka.Options{Connection: at(brokers)})
 	tps, err := s.TPs(ctx, []string{topic})
 	if err := errors.Join(err, s.Close()); err != nil {

@@ -16,6 +16,7 @@ import (
 
 	"example.org/bridge/sink"
 	"example.org/bridge/sink/kafka"
+	"example.org/bridge/sink/sinktest"
 )
 
 func TestOpenRefusesWhatCannotWork(t *testing.T) {
@@ -51,7 +52,7 @@ func TestSecretsThatCannotBeSentAreNotQuoted(t *testing.T) {
 		{bearer, kafka.SASL{Mechanism: kafka.OAuthBearer, Token: secret("one\ntwo-secret")}, "the token alone"},
 	} {
 		s := open(t, kafka.Options{Connection: kafka.Connection{Brokers: c.cluster.ListenAddrs(), SASL: &c.login}})
-		err := s.Ready(deadline(t))
+		err := s.Ready(sinktest.Deadline(t))
 		if err == nil || !strings.Contains(err.Error(), c.want) || strings.ContainsAny(err.Error(), "\a") ||
 			strings.Contains(err.Error(), "two-secret") || strings.Contains(err.Error(), "0007") {
 			t.Errorf("Ready: %q, want %q", err, c.want)
@@ -69,7 +70,7 @@ func TestWhatCannotBeStoredIsRejectedUnsent(t *testing.T) {
 		message("t", "k", 0, 100), message("a b", "k", 1, 0), message("t", "k", 2, 70_000), message("t", "k", 3, 100), message("", "k", 4, 0),
 		message("..", "k", 5, 0),
 	}
-	out, err := s.Publish(deadline(t), batch)
+	out, err := s.Publish(sinktest.Deadline(t), batch)
 	want := []sink.Status{sink.Acked, sink.Rejected, sink.Rejected, sink.Pending, sink.Rejected, sink.Rejected}
 	if err != nil || !slices.Equal(out.Status, want) || requests.Hits() != 1 {
 		t.Fatalf("outcome %+v in %d requests, %v", out, requests.Hits(), err)
@@ -185,14 +186,14 @@ func TestARefusedLoginIsNotTriedAtAllBrokers(t *testing.T) {
 		r.ErrorCode = int16(kafkago.SASLAuthenticationFailed)
 	})
 	for _, address := range c.ListenAddrs() {
-		if err := kafka.Dial(deadline(t), s, address); !errors.Is(err, kafkago.SASLAuthenticationFailed) {
+		if err := kafka.Dial(sinktest.Deadline(t), s, address); !errors.Is(err, kafkago.SASLAuthenticationFailed) {
 			t.Error(err)
 		}
 	}
 	if n := logins.Load(); n != 1 {
 		t.Errorf("%d logins", n)
 	}
-	until(t, "it logs in again", func() bool { return kafka.Dial(deadline(t), s, c.ListenAddrs()[0]) != nil && logins.Load() > 1 })
+	sinktest.Until(t, "it logs in again", func() bool { return kafka.Dial(sinktest.Deadline(t), s, c.ListenAddrs()[0]) != nil && logins.Load() > 1 })
 }
 
 // TestALoginWithoutAnAnswer ends with its context, and at a time limit with a remedy.
@@ -207,12 +208,12 @@ func TestALoginWithoutAnAnswer(t *testing.T) {
 	var held tokens
 	held.put("good")
 	s := open(t, kafka.Options{Connection: kafka.Connection{Brokers: c.ListenAddrs(), SASL: held.login()}})
-	ctx, cancel := context.WithCancel(deadline(t))
+	ctx, cancel := context.WithCancel(sinktest.Deadline(t))
 	go func() { <-asked; cancel() }()
 	if err := kafka.Dial(ctx, s, c.ListenAddrs()[0]); !errors.Is(err, context.Canceled) {
 		t.Errorf("cancelled: %v", err)
 	}
-	ctx, cancel = context.WithTimeout(deadline(t), 300*time.Millisecond)
+	ctx, cancel = context.WithTimeout(sinktest.Deadline(t), 300*time.Millisecond)
 	defer cancel()
 	if err := kafka.Dial(ctx, s, c.ListenAddrs()[1]); err == nil || !strings.Contains(err.Error(), "see its log") {
 		t.Errorf("at the limit: %v", err)
@@ -225,7 +226,7 @@ func TestWhatIsNoWrongPassword(t *testing.T) {
 	c := fake(t, kfake.EnableSASL(), kfake.Superuser(kafka.Plain, "user", "right"))
 	login := &kafka.SASL{Mechanism: kafka.Plain, Username: "user", Password: func() (string, error) { return "closes", nil }}
 	s := open(t, kafka.Options{Connection: kafka.Connection{Brokers: c.ListenAddrs(), SASL: login}})
-	if err := kafka.Dial(deadline(t), s, c.ListenAddrs()[0]); err == nil || errors.Is(err, kafkago.SASLAuthenticationFailed) || !strings.Contains(err.Error(), "during the login") {
+	if err := kafka.Dial(sinktest.Deadline(t), s, c.ListenAddrs()[0]); err == nil || errors.Is(err, kafkago.SASLAuthenticationFailed) || !strings.Contains(err.Error(), "during the login") {
 		t.Errorf("a connection that closes: %v", err)
 	}
 	bearer, s, address := loginTo(t, func(r *kmsg.SASLAuthenticateResponse) {
@@ -240,13 +241,13 @@ func TestWhatIsNoWrongPassword(t *testing.T) {
 		}
 		return res, nil, true
 	})
-	if err := kafka.Dial(deadline(t), s, address); err != nil {
+	if err := kafka.Dial(sinktest.Deadline(t), s, address); err != nil {
 		t.Errorf("an old broker: %v", err)
 	}
 	other := fake(t)
 	answerLogins(other, kafka.Plain, func([]byte, *kmsg.SASLAuthenticateResponse) {})
 	kafka.Advertised(s)
-	if err := kafka.Dial(deadline(t), s, other.ListenAddrs()[0]); !errors.Is(err, kafkago.UnsupportedSASLMechanism) || strings.Contains(err.Error(), "advertise") {
+	if err := kafka.Dial(sinktest.Deadline(t), s, other.ListenAddrs()[0]); !errors.Is(err, kafkago.UnsupportedSASLMechanism) || strings.Contains(err.Error(), "advertise") {
 		t.Errorf("another mechanism: %v", err)
 	}
 }

@@ -16,6 +16,7 @@ import (
 
 	"example.org/bridge/sink"
 	"example.org/bridge/sink/kafka"
+	"example.org/bridge/sink/sinktest"
 	"example.org/bridge/tests/testenv"
 )
 
@@ -27,11 +28,11 @@ func transact(t testing.TB, client *kgo.Client, commit kgo.TransactionEndTry, va
 	}
 	for _, v := range values {
 		r := &kgo.Record{Value: []byte(v), Headers: []kgo.RecordHeader{{Key: sink.HeaderStream, Value: []byte("test")}, {Key: sink.HeaderID, Value: []byte(v)}}}
-		if err := client.ProduceSync(deadline(t), r).FirstErr(); err != nil {
+		if err := client.ProduceSync(sinktest.Deadline(t), r).FirstErr(); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := client.EndTransaction(deadline(t), commit); err != nil {
+	if err := client.EndTransaction(sinktest.Deadline(t), commit); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -39,11 +40,11 @@ func transact(t testing.TB, client *kgo.Client, commit kgo.TransactionEndTry, va
 // stored returns the values of a TP up to its end, and how far it was read.
 func stored(t testing.TB, s *kafka.Sink, topic string) (values []string, tp sink.TP) {
 	t.Helper()
-	tps, err := s.TPs(deadline(t), []string{topic})
+	tps, err := s.TPs(sinktest.Deadline(t), []string{topic})
 	if err != nil || len(tps) != 1 {
 		t.Fatalf("TPs %+v, %v", tps, err)
 	}
-	next, err := s.Read(deadline(t), sink.Span{TP: tps[0].Name, From: tps[0].First, To: tps[0].End}, func(m *sink.Stored) error {
+	next, err := s.Read(sinktest.Deadline(t), sink.Span{TP: tps[0].Name, From: tps[0].First, To: tps[0].End}, func(m *sink.Stored) error {
 		values = append(values, string(m.Value))
 		return nil
 	})
@@ -79,7 +80,7 @@ func TestReadTransactions(t *testing.T) {
 	}
 	put := func(client *kgo.Client, v string) {
 		t.Helper()
-		if err := client.ProduceSync(deadline(t), &kgo.Record{Value: []byte(v)}).FirstErr(); err != nil {
+		if err := client.ProduceSync(sinktest.Deadline(t), &kgo.Record{Value: []byte(v)}).FirstErr(); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -104,10 +105,10 @@ func TestReadTransactions(t *testing.T) {
 	put(two, "d")
 	put(plain, "e")
 	put(one, "x4")
-	if err := two.EndTransaction(deadline(t), kgo.TryCommit); err != nil {
+	if err := two.EndTransaction(sinktest.Deadline(t), kgo.TryCommit); err != nil {
 		t.Fatal(err)
 	}
-	tps, err := s.TPs(deadline(t), []string{topic})
+	tps, err := s.TPs(sinktest.Deadline(t), []string{topic})
 	if err != nil || tps[0].Stable >= tps[0].End {
 		t.Fatalf("an open transaction holds nothing back: %+v, %v", tps, err)
 	}
@@ -132,7 +133,7 @@ func TestReadTransactions(t *testing.T) {
 	done := make(chan error, 1)
 	go func() {
 		values := slices.Clone(early)
-		_, err := s.Read(deadline(t), sink.Span{TP: tps[0].Name, From: next, To: tps[0].End}, func(m *sink.Stored) error {
+		_, err := s.Read(sinktest.Deadline(t), sink.Span{TP: tps[0].Name, From: next, To: tps[0].End}, func(m *sink.Stored) error {
 			values = append(values, string(m.Value))
 			return nil
 		})
@@ -141,7 +142,7 @@ func TestReadTransactions(t *testing.T) {
 		}
 		done <- err
 	}()
-	if err := one.EndTransaction(deadline(t), kgo.TryAbort); err != nil {
+	if err := one.EndTransaction(sinktest.Deadline(t), kgo.TryAbort); err != nil {
 		t.Fatal(err)
 	}
 	if err := <-done; err != nil {
@@ -153,7 +154,7 @@ func TestReadTransactions(t *testing.T) {
 	_, tp := stored(t, s, topic)
 	for from := range tp.End {
 		var got []string
-		if _, err := s.Read(deadline(t), sink.Span{TP: tp.Name, From: from, To: tp.End}, func(m *sink.Stored) error {
+		if _, err := s.Read(sinktest.Deadline(t), sink.Span{TP: tp.Name, From: from, To: tp.End}, func(m *sink.Stored) error {
 			got = append(got, string(m.Value))
 			return nil
 		}); err != nil {
@@ -182,14 +183,14 @@ func TestReadSegmentsOfMarkers(t *testing.T) {
 			t.Fatal(err)
 		}
 		value := fmt.Sprint(i)
-		if err := client.ProduceSync(deadline(t), &kgo.Record{Value: []byte(value)}).FirstErr(); err != nil {
+		if err := client.ProduceSync(sinktest.Deadline(t), &kgo.Record{Value: []byte(value)}).FirstErr(); err != nil {
 			t.Fatal(err)
 		}
 		// The segment is old by now: the marker begins another.
 		<-tick.C
 		<-tick.C
 		end := kgo.TransactionEndTry(i%3 != 0)
-		if err := client.EndTransaction(deadline(t), end); err != nil {
+		if err := client.EndTransaction(sinktest.Deadline(t), end); err != nil {
 			t.Fatal(err)
 		}
 		if end == kgo.TryCommit {
@@ -213,7 +214,7 @@ func TestRead(t *testing.T) {
 		s := open(t, kafka.Options{Connection: at(c.ListenAddrs())})
 		publish(t, s, series("t", "k", 0, 20, 3))
 		refuse(c, kerr.TopicAuthorizationFailed)
-		_, err := s.Read(deadline(t), sink.Span{TP: "t/0", To: 20}, nothing)
+		_, err := s.Read(sinktest.Deadline(t), sink.Span{TP: "t/0", To: 20}, nothing)
 		if !errors.Is(err, sink.ErrUnreadable) || !strings.Contains(err.Error(), "grant READ on topic t, and DESCRIBE") {
 			t.Error(err)
 		}
@@ -222,12 +223,12 @@ func TestRead(t *testing.T) {
 		c := fake(t, kfake.SeedTopics(1, "t"))
 		s := openQuiet(t, kafka.Options{Connection: kafka.Connection{Brokers: c.ListenAddrs(), GiveUpAfter: 2 * time.Second}})
 		publish(t, s, series("t", "k", 0, 20, 3))
-		_, err := s.Read(deadline(t), sink.Span{TP: "t/0", To: 21}, nothing)
+		_, err := s.Read(sinktest.Deadline(t), sink.Span{TP: "t/0", To: 21}, nothing)
 		if err == nil || !strings.Contains(err.Error(), "nothing more came within 2s though some is left") {
 			t.Error(err)
 		}
 		refuse(c, kerr.KafkaStorageError)
-		if next, err := s.Read(deadline(t), sink.Span{TP: "t/0", To: 20}, nothing); next != 0 || err == nil || !strings.Contains(err.Error(), "Kafka Storage Error") {
+		if next, err := s.Read(sinktest.Deadline(t), sink.Span{TP: "t/0", To: 20}, nothing); next != 0 || err == nil || !strings.Contains(err.Error(), "Kafka Storage Error") {
 			t.Error(next, err)
 		}
 	})
@@ -246,7 +247,7 @@ func TestRead(t *testing.T) {
 			return answer, nil, true
 		})
 		n := 0
-		if _, err := s.Read(deadline(t), sink.Span{TP: "t/0", To: 20}, func(*sink.Stored) error { n++; return nil }); err != nil || n != 20 {
+		if _, err := s.Read(sinktest.Deadline(t), sink.Span{TP: "t/0", To: 20}, func(*sink.Stored) error { n++; return nil }); err != nil || n != 20 {
 			t.Error(n, err)
 		}
 	})
@@ -254,7 +255,7 @@ func TestRead(t *testing.T) {
 		c := fake(t, kfake.SeedTopics(12, "t", "u"))
 		s := open(t, kafka.Options{Connection: at(c.ListenAddrs())})
 		publish(t, s, series("t", "k", 0, 400, 40))
-		tps, err := s.TPs(deadline(t), []string{"u", "no topic", "t"})
+		tps, err := s.TPs(sinktest.Deadline(t), []string{"u", "no topic", "t"})
 		if err != nil || len(tps) != 24 || tps[23].Name != "t/11" || tps[2].Name != "u/2" {
 			t.Errorf("%+v, %v", tps, err)
 		}
@@ -268,7 +269,7 @@ func TestRead(t *testing.T) {
 			sent = append(sent, part...)
 		}
 		var got []string
-		if _, err := s.Read(deadline(t), sink.Span{TP: "t/0", To: 600}, func(m *sink.Stored) error {
+		if _, err := s.Read(sinktest.Deadline(t), sink.Span{TP: "t/0", To: 600}, func(m *sink.Stored) error {
 			if got = append(got, string(m.Header(sink.HeaderID))); len(got)%100 == 0 {
 				if err := c.MoveTopicPartition("t", 0, int32(len(got)/100%3)); err != nil {
 					t.Error(err)

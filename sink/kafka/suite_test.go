@@ -74,7 +74,7 @@ func fixture(t *testing.T, k *testenv.KafkaServer, exactly bool) sinktest.Fixtur
 			return k.Resume
 		},
 		Read: func(t testing.TB, topic string) []sinktest.Record {
-			if exactly && errors.Is(s.Ready(deadline(t)), sink.ErrClosed) {
+			if exactly && errors.Is(s.Ready(sinktest.Deadline(t)), sink.ErrClosed) {
 				// It has left a transaction open, which its successor ends.
 				sinktest.MustFence(t, openQuiet(t, opts))
 			}
@@ -185,7 +185,7 @@ func readerFixture(t *testing.T, k *testenv.KafkaServer) sinktest.ReaderFixture 
 		},
 		Foreign: func(t testing.TB, n int) {
 			for range n {
-				if err := client.ProduceSync(deadline(t), &kgo.Record{Value: []byte("hello")}).FirstErr(); err != nil {
+				if err := client.ProduceSync(sinktest.Deadline(t), &kgo.Record{Value: []byte("hello")}).FirstErr(); err != nil {
 					t.Error(err)
 				}
 			}
@@ -195,7 +195,7 @@ func readerFixture(t *testing.T, k *testenv.KafkaServer) sinktest.ReaderFixture 
 			request.TimeoutMillis = 10000
 			partitions := []kmsg.DeleteRecordsRequestTopicPartition{{Offset: int64(first)}}
 			request.Topics = []kmsg.DeleteRecordsRequestTopic{{Topic: topic, Partitions: partitions}}
-			answer, err := request.RequestWith(deadline(t), client)
+			answer, err := request.RequestWith(sinktest.Deadline(t), client)
 			if err == nil {
 				err = kerr.ErrorForCode(answer.Topics[0].Partitions[0].ErrorCode)
 			}
@@ -218,7 +218,7 @@ func readerFixture(t *testing.T, k *testenv.KafkaServer) sinktest.ReaderFixture 
 // and waits until it has.
 func compact(t testing.TB, k *testenv.KafkaServer, client *kgo.Client, topic string, offsets []uint64) {
 	t.Helper()
-	ctx := deadline(t)
+	ctx := sinktest.Deadline(t)
 	put := func(key []byte) {
 		if err := client.ProduceSync(ctx, &kgo.Record{Key: key}).FirstErr(); err != nil {
 			t.Fatal(err)
@@ -233,7 +233,7 @@ func compact(t testing.TB, k *testenv.KafkaServer, client *kgo.Client, topic str
 	policy, segment, none := "compact", "100", "0"
 	k.ConfigureTopic(t, topic, map[string]*string{"cleanup.policy": &policy, "segment.ms": &segment, "delete.retention.ms": &none})
 	n := 0
-	until(t, "the records are compacted away", func() bool {
+	sinktest.Until(t, "the records are compacted away", func() bool {
 		// A record closes a segment that is old enough: only closed ones are compacted.
 		n++
 		put(fmt.Append(nil, "tick-", n))

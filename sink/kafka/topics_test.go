@@ -20,7 +20,7 @@ import (
 // incarnation returns the topic's id as a reader is told it.
 func incarnation(t *testing.T, s *kafka.Sink, topic string) string {
 	t.Helper()
-	tps, err := s.TPs(deadline(t), []string{topic})
+	tps, err := s.TPs(sinktest.Deadline(t), []string{topic})
 	if err != nil || len(tps) == 0 || tps[0].Incarnation == "" {
 		t.Fatalf("TPs %+v, %v", tps, err)
 	}
@@ -71,9 +71,9 @@ func TestATopicThatComesBackWithFewerPartitions(t *testing.T) {
 		t.Fatal(err)
 	}
 	sent := series("t", "k", 0, 40, 8)
-	done := sinktest.Publishing(deadline(t), s, sent)
-	until(t, "Ready names the topic", func() bool {
-		err := s.Ready(deadline(t))
+	done := sinktest.Publishing(sinktest.Deadline(t), s, sent)
+	sinktest.Until(t, "Ready names the topic", func() bool {
+		err := s.Ready(sinktest.Deadline(t))
 		return err != nil && strings.Contains(err.Error(), "topic t does not exist")
 	})
 	if err := c.CreateTopic("t", 1, nil); err != nil {
@@ -131,7 +131,7 @@ func TestWhetherATopicIsCompacted(t *testing.T) {
 		for topic, policy := range map[string]string{"compaction-no": "delete", "compaction-yes": "compact", "compaction-both": "compact,delete"} {
 			found := make(chan bool, 1)
 			go func() {
-				compaction, err := s.Compaction(deadline(t), topic)
+				compaction, err := s.Compaction(sinktest.Deadline(t), topic)
 				if compaction.Tombstones != 90*time.Second || err != nil {
 					t.Errorf("of %s: %+v, %v", topic, compaction, err)
 				}
@@ -152,14 +152,14 @@ func TestWhetherATopicIsCompacted(t *testing.T) {
 		c := fake(t, kfake.SeedTopics(1, "t"))
 		c.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.DescribeConfigs}, Resource: "t", Err: kerr.TopicAuthorizationFailed, Count: -1})
 		s := open(t, kafka.Options{Connection: at(c.ListenAddrs()), Topics: []string{"t"}, Asked: []string{"t"}})
-		hidden, err := s.Compaction(deadline(t), "t")
+		hidden, err := s.Compaction(sinktest.Deadline(t), "t")
 		if hidden != (sink.Compaction{Tombstones: 24 * time.Hour}) {
 			t.Errorf("got %+v", hidden)
 		}
 		if !errors.Is(err, sink.ErrHidden) || !strings.Contains(err.Error(), "DESCRIBE_CONFIGS on topic t") {
 			t.Errorf("got %v", err)
 		}
-		r := s.Inspect(deadline(t))
+		r := s.Inspect(sinktest.Deadline(t))
 		found := false
 		for _, f := range r.Findings {
 			found = found || f.Code == "topic-hidden" && strings.Contains(f.Do, "KAFKA_TOMBSTONES") && strings.Contains(f.Statement, "DescribeConfigs")
@@ -172,7 +172,7 @@ func TestWhetherATopicIsCompacted(t *testing.T) {
 		t.Parallel()
 		c := fake(t)
 		s := open(t, kafka.Options{Connection: kafka.Connection{Brokers: c.ListenAddrs(), GiveUpAfter: 50 * time.Millisecond}})
-		if _, err := s.Compaction(deadline(t), "missing"); err == nil || !strings.Contains(err.Error(), "missing does not exist") {
+		if _, err := s.Compaction(sinktest.Deadline(t), "missing"); err == nil || !strings.Contains(err.Error(), "missing does not exist") {
 			t.Errorf("got %v", err)
 		}
 	})
@@ -186,7 +186,7 @@ func TestARecordWithoutAKeyIsRejectedByACompactedTopic(t *testing.T) {
 	s := open(t, kafka.Options{Connection: at(k.Brokers())})
 	batch := series("compacted", "k", 0, 9, 3)
 	batch[4].Key = nil
-	out, err := s.Publish(deadline(t), batch)
+	out, err := s.Publish(sinktest.Deadline(t), batch)
 	if err != nil || out.Acked() != 4 || len(out.Rejected) != 1 || out.Rejected[0].Index != 4 {
 		t.Errorf("outcome %+v, %v", out, err)
 	}
@@ -220,7 +220,7 @@ func TestARightOnTheTransactionalID(t *testing.T) {
 		TransactionalID: "bridge.rights", Fault: log.add,
 	})
 	found := func() (list []inspect.Finding) {
-		for _, f := range s.Inspect(deadline(t)).Findings {
+		for _, f := range s.Inspect(sinktest.Deadline(t)).Findings {
 			if f.Code == inspect.TransactionGrant || f.Code == inspect.NoTransactions {
 				list = append(list, f)
 			}
@@ -231,8 +231,8 @@ func TestARightOnTheTransactionalID(t *testing.T) {
 		t.Errorf("found %+v", got)
 	}
 	fenced := make(chan error, 1)
-	go func() { fenced <- s.Fence(deadline(t)) }()
-	until(t, "the sink says what is missing", func() bool {
+	go func() { fenced <- s.Fence(sinktest.Deadline(t)) }()
+	sinktest.Until(t, "the sink says what is missing", func() bool {
 		err := log.at("kafka")
 		return err != nil && strings.Contains(err.Error(), "grant WRITE and DESCRIBE on transactional id bridge.rights")
 	})
@@ -246,7 +246,7 @@ func TestARightOnTheTransactionalID(t *testing.T) {
 	if state := stateOf(t, k, "bridge.rights"); state != "Empty" {
 		t.Errorf("the state is %s", state)
 	}
-	if err := s.Fence(deadline(t)); err != nil {
+	if err := s.Fence(sinktest.Deadline(t)); err != nil {
 		t.Errorf("the check has taken over: %v", err)
 	}
 }
@@ -262,7 +262,7 @@ func allowTransactions(t *testing.T, k *testenv.KafkaServer, id string) {
 		acl.Principal, acl.Host, acl.Operation, acl.PermissionType = "User:"+testenv.KafkaUser, "*", operation, kmsg.ACLPermissionTypeAllow
 		req.Creations = append(req.Creations, acl)
 	}
-	res, err := req.RequestWith(deadline(t), client)
+	res, err := req.RequestWith(sinktest.Deadline(t), client)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -28,8 +28,8 @@ func initialise(t testing.TB, k *testenv.KafkaServer, id string, limit int32) {
 	client := newClient(t, k.Brokers())
 	req := kmsg.NewPtrInitProducerIDRequest()
 	req.TransactionalID, req.TransactionTimeoutMillis = &id, limit
-	until(t, "the coordinator initialises", func() bool {
-		res, err := req.RequestWith(deadline(t), client)
+	sinktest.Until(t, "the coordinator initialises", func() bool {
+		res, err := req.RequestWith(sinktest.Deadline(t), client)
 		return err == nil && kerr.ErrorForCode(res.ErrorCode) == nil
 	})
 }
@@ -53,16 +53,16 @@ func TestALateRequestOfADeadProcess(t *testing.T) {
 		initialise(t, k, opts.TransactionalID, 60_001)
 	}
 	batch := series(topic, "k", 30, 10, 3)
-	if _, err := s.Publish(deadline(t), batch); !errors.Is(err, sink.ErrUnknownOutcome) {
+	if _, err := s.Publish(sinktest.Deadline(t), batch); !errors.Is(err, sink.ErrUnknownOutcome) {
 		t.Errorf("the batch behind the request ends with %v", err)
 	}
 	sinktest.Deliver(t, s, []string{topic}, batch)
 	once(t, topic, k.Brokers(), append(sent, batch...))
 	initialise(t, k, opts.TransactionalID, 60_002)
-	if _, err := s.Publish(deadline(t), series(topic, "z", 0, 3, 3)); !errors.Is(err, sink.ErrUnknownOutcome) {
+	if _, err := s.Publish(sinktest.Deadline(t), series(topic, "z", 0, 3, 3)); !errors.Is(err, sink.ErrUnknownOutcome) {
 		t.Errorf("the batch behind a takeover ends with %v", err)
 	}
-	if err := s.Fence(deadline(t)); !errors.Is(err, sink.ErrFenced) {
+	if err := s.Fence(sinktest.Deadline(t)); !errors.Is(err, sink.ErrFenced) {
 		t.Errorf("a process that another one has taken over from fences with %v", err)
 	}
 }
@@ -99,7 +99,7 @@ func TestCloseEndsATransaction(t *testing.T) {
 				})
 			}
 		})
-		if _, err := s.Publish(deadline(t), series(topic, "k", 0, 10, 3)); !errors.Is(err, sink.ErrClosed) {
+		if _, err := s.Publish(sinktest.Deadline(t), series(topic, "k", 0, 10, 3)); !errors.Is(err, sink.ErrClosed) {
 			t.Errorf("the batch ends with %v", err)
 		}
 		if err := <-closed; err != nil {
@@ -124,9 +124,9 @@ func TestALateBatchBehindAnAbort(t *testing.T) {
 	sent := series(topic, "before", 0, 5, 2)
 	publish(t, s, sent)
 	k.Proxy().Block(func(data []byte) bool { return bytes.Contains(data, []byte("late+")) })
-	ctx, leave := context.WithCancel(deadline(t))
+	ctx, leave := context.WithCancel(sinktest.Deadline(t))
 	left := sinktest.Publishing(ctx, s, series(topic, "late", 0, 5, 2))
-	until(t, "the batch is held", func() bool { return k.Proxy().Blocked() > 0 })
+	sinktest.Until(t, "the batch is held", func() bool { return k.Proxy().Blocked() > 0 })
 	leave()
 	if err := <-left; err == nil {
 		t.Error("a batch is acknowledged that the broker does not have")
@@ -134,10 +134,10 @@ func TestALateBatchBehindAnAbort(t *testing.T) {
 	k.Proxy().Pass()
 	reached, resume := hangAt(s, failpoint.TransactionAdded)
 	next := series(topic, "next", 0, 5, 2)
-	done := sinktest.Publishing(deadline(t), s, next)
+	done := sinktest.Publishing(sinktest.Deadline(t), s, next)
 	<-reached
 	end := func() uint64 {
-		tps, err := s.TPs(deadline(t), []string{topic})
+		tps, err := s.TPs(sinktest.Deadline(t), []string{topic})
 		if err != nil || len(tps) != 1 {
 			t.Fatalf("%+v, %v", tps, err)
 		}
@@ -146,7 +146,7 @@ func TestALateBatchBehindAnAbort(t *testing.T) {
 	before, held := end(), time.Now()
 	k.Proxy().Release()
 	// A broker that takes it shows that by its end; that it takes nothing nothing shows.
-	until(t, "the late batch has had its time", func() bool { return end() > before || time.Since(held) > time.Second })
+	sinktest.Until(t, "the late batch has had its time", func() bool { return end() > before || time.Since(held) > time.Second })
 	resume()
 	if err := <-done; err != nil {
 		t.Error(err)
@@ -167,9 +167,9 @@ func TestATopicThatIsDeletedUnderWay(t *testing.T) {
 	publish(t, s, append(series(gone, "before", 0, 5, 2), sent...))
 	k.DeleteTopic(t, gone)
 	waits := append(series(gone, "waits", 0, 5, 2), series(there, "waits", 5, 5, 2)...)
-	done := sinktest.Publishing(deadline(t), s, waits)
-	until(t, "the topic is said to be missing", func() bool {
-		err := s.Ready(deadline(t))
+	done := sinktest.Publishing(sinktest.Deadline(t), s, waits)
+	sinktest.Until(t, "the topic is said to be missing", func() bool {
+		err := s.Ready(sinktest.Deadline(t))
 		return err != nil && strings.Contains(err.Error(), gone)
 	})
 	for n := range 5 {
@@ -201,7 +201,7 @@ func fenced(t testing.TB, opts kafka.Options) *kafka.Sink {
 // readBack returns the ids that catch-up would find: up to the ends that the leaders have now.
 func readBack(t testing.TB, s *kafka.Sink, topic string) map[string]bool {
 	t.Helper()
-	return sinktest.ReadBack(deadline(t), t, s, []string{topic})
+	return sinktest.ReadBack(sinktest.Deadline(t), t, s, []string{topic})
 }
 
 // once fails the test unless a read_committed consumer sees each message once and in order.
@@ -228,7 +228,7 @@ func TestATransactionOverItsTime(t *testing.T) {
 			var reached <-chan struct{}
 			reached, resume = hangAt(s, step)
 			go func() {
-				_, err := s.Publish(deadline(t), batch)
+				_, err := s.Publish(sinktest.Deadline(t), batch)
 				result <- err
 			}()
 			select {
@@ -242,7 +242,7 @@ func TestATransactionOverItsTime(t *testing.T) {
 			}
 			break
 		}
-		until(t, "the coordinator has aborted", func() bool { return stateOf(t, k, id) == "CompleteAbort" })
+		sinktest.Until(t, "the coordinator has aborted", func() bool { return stateOf(t, k, id) == "CompleteAbort" })
 		resume()
 		if err := <-result; !errors.Is(err, sink.ErrUnknownOutcome) {
 			t.Fatalf("the batch ends with %v", err)
@@ -263,7 +263,7 @@ func stateOf(t testing.TB, k *testenv.KafkaServer, id string) string {
 	client := newClient(t, k.Brokers())
 	req := kmsg.NewPtrDescribeTransactionsRequest()
 	req.TransactionalIDs = []string{id}
-	res, err := req.RequestWith(deadline(t), client)
+	res, err := req.RequestWith(sinktest.Deadline(t), client)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -280,7 +280,7 @@ func TestAForeignTransaction(t *testing.T) {
 	if err := foreign.BeginTransaction(); err != nil {
 		t.Fatal(err)
 	}
-	if err := foreign.ProduceSync(deadline(t), kgo.StringRecord("theirs")).FirstErr(); err != nil {
+	if err := foreign.ProduceSync(sinktest.Deadline(t), kgo.StringRecord("theirs")).FirstErr(); err != nil {
 		t.Fatal(err)
 	}
 	var log faultLog
@@ -291,11 +291,11 @@ func TestAForeignTransaction(t *testing.T) {
 	publish(t, s, sent)
 	found := make(chan map[string]bool, 1)
 	go func() { found <- readBack(t, s, topic) }()
-	until(t, "the open transaction is reported", func() bool {
+	sinktest.Until(t, "the open transaction is reported", func() bool {
 		err := log.at(topic + "/0")
 		return err != nil && strings.Contains(err.Error(), "kafka-transactions.sh find-hanging")
 	})
-	until(t, "readiness says so", func() bool { return errors.Is(s.Ready(deadline(t)), sink.ErrHeldUp) })
+	sinktest.Until(t, "readiness says so", func() bool { return errors.Is(s.Ready(sinktest.Deadline(t)), sink.ErrHeldUp) })
 	select {
 	case <-found:
 		t.Error("catch-up does not wait for the end of the transaction")
@@ -338,7 +338,7 @@ func TestARefusedRecord(t *testing.T) {
 				}
 			})
 			for left := bad; len(left) > 0; {
-				out, err := s.Publish(deadline(t), left)
+				out, err := s.Publish(sinktest.Deadline(t), left)
 				if err != nil || len(out.Rejected) == 0 && !out.AllAcked() || opts.TransactionalID != "" && out.Acked() > 0 && len(out.Rejected) > 0 {
 					t.Fatalf("%d acknowledged, rejected %v: %v", out.Acked(), out.Rejected, err)
 				}

@@ -81,7 +81,7 @@ func TestAHungLeader(t *testing.T) {
 		}
 		return nil, nil, false
 	})
-	go func() { _, _ = s.Publish(deadline(t), series("hung", "k", 0, 3, 3)) }()
+	go func() { _, _ = s.Publish(sinktest.Deadline(t), series("hung", "k", 0, 3, 3)) }()
 	<-taken
 	// By design it takes 1.5 s at most, and 15 s without StalledAfter.
 	for begun := time.Now(); time.Since(begun) < 4*time.Second; {
@@ -101,7 +101,7 @@ func TestACallerThatLeavesBetweenTwoRequests(t *testing.T) {
 	s := open(t, transactional(t, c.ListenAddrs()))
 	sent := series("one", "before", 0, 3, 3)
 	publish(t, s, sent)
-	ctx, leave := context.WithCancel(deadline(t))
+	ctx, leave := context.WithCancel(sinktest.Deadline(t))
 	left := make(chan error, 1)
 	var requests atomic.Int32
 	c.ControlKey(int16(kmsg.Produce), func(kmsg.Request) (kmsg.Response, error, bool) {
@@ -145,11 +145,11 @@ func TestACallerThatLeavesBeforeItsBatchIsSent(t *testing.T) {
 	})
 	reached, resume := hangAt(s, failpoint.TransactionAdded)
 	sent := series("one", "sent", 0, 3, 3)
-	first := sinktest.Publishing(deadline(t), s, sent)
+	first := sinktest.Publishing(sinktest.Deadline(t), s, sent)
 	<-reached
-	ctx, leave := context.WithCancel(deadline(t))
+	ctx, leave := context.WithCancel(sinktest.Deadline(t))
 	second := sinktest.Publishing(ctx, s, series("one", "left", 0, 3, 3))
-	until(t, "the second batch waits", func() bool { return kafka.Waiting(s) == 1 })
+	sinktest.Until(t, "the second batch waits", func() bool { return kafka.Waiting(s) == 1 })
 	leave()
 	if err := <-second; !errors.Is(err, context.Canceled) {
 		t.Errorf("the second batch ends with %v", err)
@@ -199,7 +199,7 @@ func amend(t *testing.T, c *kfake.Cluster, key kmsg.Key, change func(kmsg.Reques
 		var answer kmsg.Response
 		var err error
 		version := request.GetVersion()
-		c.SleepControl(func() { answer, err = client.Request(deadline(t), request) })
+		c.SleepControl(func() { answer, err = client.Request(sinktest.Deadline(t), request) })
 		if err == nil {
 			answer.SetVersion(version)
 			change(request, answer)
@@ -234,7 +234,7 @@ func TestACoordinatorThatInitialisesAndDeniesIt(t *testing.T) {
 			sent := series("one", "before", 0, 5, 2)
 			publish(t, s, sent)
 			c.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.EndTxn}, TopLevel: true, Err: kerr.InvalidTxnState})
-			if _, err := s.Publish(deadline(t), series("one", "doubtful", 0, 5, 2)); !errors.Is(err, sink.ErrUnknownOutcome) {
+			if _, err := s.Publish(sinktest.Deadline(t), series("one", "doubtful", 0, 5, 2)); !errors.Is(err, sink.ErrUnknownOutcome) {
 				t.Errorf("the batch in doubt ends with %v", err)
 			}
 			sinktest.MustFence(t, s)
@@ -265,7 +265,7 @@ func TestATransactionTakesSoMuch(t *testing.T) {
 	for n := range batches {
 		put([]sink.Message{message("one", fmt.Sprint("k", n), n, size)})
 	}
-	until(t, "all batches wait", func() bool { return kafka.Waiting(s) == batches })
+	sinktest.Until(t, "all batches wait", func() bool { return kafka.Waiting(s) == batches })
 	var taken []int
 	of := 0
 	c.ControlKey(-1, func(request kmsg.Request) (kmsg.Response, error, bool) {

@@ -45,7 +45,7 @@ func stalled(h *history, end func(cancel func())) (during []sink.Message, acked 
 	resume := h.f.Stall(h.t)
 	defer resume()
 	during = mixed(h.f, "stalled", 0, 200)
-	ctx, cancel := context.WithCancel(deadline(h.t))
+	ctx, cancel := context.WithCancel(Deadline(h.t))
 	defer cancel()
 	done := make(chan struct{})
 	go func() {
@@ -73,7 +73,7 @@ func stalled(h *history, end func(cancel func())) (during []sink.Message, acked 
 func harmed(t *testing.T, f Fixture, harm func(testing.TB)) {
 	h := begin(t, f)
 	h.repeats = !f.Features.Drops
-	h.deliver(deadline(t), mixed(f, "before", 0, 100))
+	h.deliver(Deadline(t), mixed(f, "before", 0, 100))
 	var over atomic.Bool
 	var publishing sync.WaitGroup
 	publishing.Go(func() { h.publishers("during", 250, func(round int) bool { return round < 10 && !over.Load() }) })
@@ -82,7 +82,7 @@ func harmed(t *testing.T, f Fixture, harm func(testing.TB)) {
 		defer over.Store(true)
 		harm(t)
 	}()
-	h.deliver(deadline(t), mixed(f, "after", 0, 1000))
+	h.deliver(Deadline(t), mixed(f, "after", 0, 1000))
 	n := h.check()
 	t.Logf("%d messages, %d duplicates", len(h.sent), n)
 }
@@ -102,7 +102,7 @@ func wiped(t *testing.T, f Fixture) {
 	f.Wipe(t)
 	h := begin(t, f)
 	h.repeats = true
-	ctx := deadline(t)
+	ctx := Deadline(t)
 	for round := 0; ; round++ {
 		h.acked = nil
 		out := h.mustPublish(mixed(f, fmt.Sprint("after-", round), 0, 200))

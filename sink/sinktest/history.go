@@ -78,7 +78,7 @@ func (h *history) publishBy(ctx context.Context, s sink.Sink, batch []sink.Messa
 // mustPublish fails the test unless all of batch is acknowledged.
 func (h *history) mustPublish(batch []sink.Message) sink.Outcome {
 	h.t.Helper()
-	out, err := h.publish(deadline(h.t), batch)
+	out, err := h.publish(Deadline(h.t), batch)
 	if err != nil || !out.AllAcked() {
 		h.t.Fatalf("%d of %d messages are acknowledged, rejected %v: %v", out.Acked(), len(batch), out.Rejected, err)
 	}
@@ -87,7 +87,7 @@ func (h *history) mustPublish(batch []sink.Message) sink.Outcome {
 
 // publishers publishes side by side for as long as more allows another round.
 func (h *history) publishers(series string, size int, more func(round int) bool) {
-	ctx := deadline(h.t)
+	ctx := Deadline(h.t)
 	var publishing sync.WaitGroup
 	for w := range 4 {
 		publishing.Go(func() {
@@ -127,7 +127,7 @@ func (h *history) deliver(ctx context.Context, batch []sink.Message) (unknown in
 func Deliver(t testing.TB, s sink.Sink, destinations []string, batch []sink.Message) (unknown int) {
 	t.Helper()
 	h := begin(t, Fixture{Sink: s, Destinations: destinations})
-	return h.deliver(deadline(t), batch)
+	return h.deliver(Deadline(t), batch)
 }
 
 // check fails the test unless a consumer sees what was published, and messages lie where they
@@ -215,14 +215,14 @@ func (h *history) compare(records []Record) {
 func (h *history) located() (duplicates int) {
 	h.t.Helper()
 	reader := h.f.Sink.(sink.Reader)
-	tps, err := reader.TPs(deadline(h.t), h.f.Destinations)
+	tps, err := reader.TPs(Deadline(h.t), h.f.Destinations)
 	if err != nil {
 		h.t.Fatalf("TPs: %v", err)
 	}
 	incarnations, there, taken := make(map[string]string), make(map[string]map[uint64]stored), make(map[string]string)
 	for _, tp := range tps {
 		incarnations[tp.Name], there[tp.Name] = tp.Incarnation, make(map[uint64]stored)
-		all, _, err := read(deadline(h.t), reader, span(tp))
+		all, _, err := read(Deadline(h.t), reader, span(tp))
 		if err != nil {
 			h.t.Fatalf("Read %s: %v", tp.Name, err)
 		}

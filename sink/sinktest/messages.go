@@ -9,17 +9,30 @@ import (
 	"time"
 	"unicode"
 
+	"example.org/bridge/client/backoff"
 	"example.org/bridge/sink"
 )
 
 // timeout bounds every wait of the suite.
 const timeout = 5 * time.Minute
 
-func deadline(t testing.TB) context.Context {
+// Deadline returns a context that ends with the test, or when that hangs.
+func Deadline(t testing.TB) context.Context {
 	t.Helper()
 	ctx, cancel := context.WithTimeoutCause(t.Context(), timeout, fmt.Errorf("the suite's timeout of %v is over", timeout))
 	t.Cleanup(cancel)
 	return ctx
+}
+
+// Until polls a condition until it holds, or fails the test.
+func Until(t testing.TB, what string, condition func() bool) {
+	t.Helper()
+	ctx := Deadline(t)
+	for !condition() {
+		if backoff.Pause(ctx, 20*time.Millisecond) != nil {
+			t.Fatalf("waited in vain: %s", what)
+		}
+	}
 }
 
 // stamp is fixed so that a message made twice is the same. It is of the last day: a real broker

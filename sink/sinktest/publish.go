@@ -15,7 +15,7 @@ import (
 
 func arrives(t *testing.T, f Fixture) {
 	h, d := begin(t, f), f.Destinations[0]
-	ctx := deadline(t)
+	ctx := Deadline(t)
 	// Ready bounds itself: a slow bus may answer the next call.
 	for err := f.Sink.Ready(ctx); err != nil; err = f.Sink.Ready(ctx) {
 		if backoff.Pause(ctx, 100*time.Millisecond) != nil {
@@ -124,7 +124,7 @@ func cancelled(t *testing.T, f Fixture) {
 	h := begin(t, f)
 	h.repeats = true
 	for round := range 6 {
-		ctx, cancel := context.WithCancel(deadline(t))
+		ctx, cancel := context.WithCancel(Deadline(t))
 		if round == 0 {
 			cancel()
 		}
@@ -149,7 +149,7 @@ func closed(t *testing.T, f Fixture) {
 			t.Fatalf("Close: %v", err)
 		}
 	}
-	if out, err := f.Sink.Publish(deadline(t), sent[10:]); !errors.Is(err, sink.ErrClosed) || len(out.Status) != 10 || out.Acked() > 0 {
+	if out, err := f.Sink.Publish(Deadline(t), sent[10:]); !errors.Is(err, sink.ErrClosed) || len(out.Status) != 10 || out.Acked() > 0 {
 		t.Errorf("a closed sink acknowledges %d messages: %v, want ErrClosed", out.Acked(), err)
 	}
 	h.consumed()
@@ -168,7 +168,7 @@ func rejected(t *testing.T, f Fixture) {
 		sent = slices.Insert(sent, first+i, message(f.Destinations[0], "rejected", "same", i, size))
 	}
 	for rest := sent; len(rest) > 0; {
-		out, err := h.publish(deadline(t), rest)
+		out, err := h.publish(Deadline(t), rest)
 		if err != nil || out.Acked() == 0 && len(out.Rejected) == 0 {
 			t.Fatalf("%d of %d acknowledged, none rejected: %v", out.Acked(), len(rest), err)
 		}

@@ -100,7 +100,7 @@ func read(ctx context.Context, r sink.Reader, s sink.Span) (got []stored, next u
 // tpOf returns the one TP of the fixture.
 func tpOf(t *testing.T, f ReaderFixture) sink.TP {
 	t.Helper()
-	tps, err := f.Reader.TPs(deadline(t), []string{f.Destination})
+	tps, err := f.Reader.TPs(Deadline(t), []string{f.Destination})
 	if err != nil || len(tps) != 1 {
 		t.Fatalf("%s has TPs %+v, %v, want one", f.Destination, tps, err)
 	}
@@ -115,7 +115,7 @@ func span(tp sink.TP) sink.Span {
 // readAll returns what a Read hands out, which must end where it was to.
 func readAll(t *testing.T, f ReaderFixture, s sink.Span) []stored {
 	t.Helper()
-	got, _, err := read(deadline(t), f.Reader, s)
+	got, _, err := read(Deadline(t), f.Reader, s)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -35,7 +35,7 @@ func readParts(t *testing.T, f ReaderFixture) {
 	var whole []stored
 	enough := errors.New("enough")
 	for s, ended := span(tp), false; !ended; {
-		next, err := f.Reader.Read(deadline(t), s, func(m *sink.Stored) error {
+		next, err := f.Reader.Read(Deadline(t), s, func(m *sink.Stored) error {
 			if whole = append(whole, keep(m)); len(whole)%1000 == 50 {
 				return enough
 			}
@@ -51,7 +51,7 @@ func readParts(t *testing.T, f ReaderFixture) {
 	}
 	// Several reads do not disturb one another.
 	var reading sync.WaitGroup
-	ctx := deadline(t)
+	ctx := Deadline(t)
 	for _, bounds := range [][2]int{{0, 1}, {333, 334}, {333, 777}, {len(sent) - 2, len(sent) - 1}, {0, len(sent) - 1}, {500, 500}} {
 		reading.Go(func() {
 			part := span(tp)
@@ -89,7 +89,7 @@ func readOn(t *testing.T, f ReaderFixture) {
 	}
 	s := span(tp)
 	s.To = sink.NoEnd
-	ctx, cancel := context.WithCancelCause(deadline(t))
+	ctx, cancel := context.WithCancelCause(Deadline(t))
 	defer cancel(nil)
 	enough := errors.New("enough")
 	next, err := f.Reader.Read(ctx, s, func(m *sink.Stored) error {
@@ -104,12 +104,12 @@ func readOn(t *testing.T, f ReaderFixture) {
 	// Once more from the last hundred on, to where the next one will end.
 	sent = append(sent, batch(f.Destination, "ahead", 100, 7)...)
 	s.From, s.To, got = got[500].offset, next+100, got[:500]
-	if _, err := f.Reader.Read(deadline(t), s, func(m *sink.Stored) error { more(m); return nil }); err != nil {
+	if _, err := f.Reader.Read(Deadline(t), s, func(m *sink.Stored) error { more(m); return nil }); err != nil {
 		t.Fatal(err)
 	}
 	wantStored(t, f, got, sent)
 	// Others publish, and it ends where it was to.
-	ctx, cancel = context.WithCancelCause(deadline(t))
+	ctx, cancel = context.WithCancelCause(Deadline(t))
 	var publishing sync.WaitGroup
 	publishing.Go(func() {
 		for i := 0; ctx.Err() == nil; i++ {
@@ -129,7 +129,7 @@ func readClosed(t *testing.T, f ReaderFixture) {
 	tp := tpOf(t, f)
 	s := span(tp)
 	s.To = sink.NoEnd
-	_, err := f.Reader.Read(deadline(t), s, func(m *sink.Stored) error {
+	_, err := f.Reader.Read(Deadline(t), s, func(m *sink.Stored) error {
 		if m.Offset == tp.End-1 {
 			return f.Close()
 		}
@@ -138,10 +138,10 @@ func readClosed(t *testing.T, f ReaderFixture) {
 	if !errors.Is(err, sink.ErrClosed) {
 		t.Errorf("Read ends with %v when it is closed, want ErrClosed", err)
 	}
-	if _, err := f.Reader.TPs(deadline(t), []string{f.Destination}); !errors.Is(err, sink.ErrClosed) {
+	if _, err := f.Reader.TPs(Deadline(t), []string{f.Destination}); !errors.Is(err, sink.ErrClosed) {
 		t.Errorf("TPs returns %v, want ErrClosed", err)
 	}
-	if _, err := f.Reader.Read(deadline(t), s, noMessage); !errors.Is(err, sink.ErrClosed) {
+	if _, err := f.Reader.Read(Deadline(t), s, noMessage); !errors.Is(err, sink.ErrClosed) {
 		t.Errorf("Read returns %v, want ErrClosed", err)
 	}
 }
@@ -149,7 +149,7 @@ func readClosed(t *testing.T, f ReaderFixture) {
 func readGone(t *testing.T, f ReaderFixture) {
 	f.Publish(t, batch(f.Destination, "here", 300, 1))
 	tp := tpOf(t, f)
-	tps, err := f.Reader.TPs(deadline(t), []string{f.Destination, "nowhere-at-all"})
+	tps, err := f.Reader.TPs(Deadline(t), []string{f.Destination, "nowhere-at-all"})
 	if err != nil || len(tps) != 1 || tps[0] != tp {
 		t.Errorf("TPs %+v, %v, want %+v", tps, err, tp)
 	}
@@ -167,7 +167,7 @@ func readGone(t *testing.T, f ReaderFixture) {
 		wantStored(t, f, readAll(t, f, span(tpOf(t, f))), after)
 	}
 	var reading sync.WaitGroup
-	ctx := deadline(t)
+	ctx := Deadline(t)
 	for _, s := range gone {
 		reading.Go(func() {
 			if _, err := f.Reader.Read(ctx, s, noMessage); !errors.Is(err, sink.ErrGone) {
@@ -202,7 +202,7 @@ func readExpired(t *testing.T, f ReaderFixture) {
 	tp := tpOf(t, f)
 	s := span(tp)
 	s.From = before.First + 20
-	next, err := f.Reader.Read(deadline(t), s, noMessage)
+	next, err := f.Reader.Read(Deadline(t), s, noMessage)
 	expired, ok := errors.AsType[*sink.ExpiredError](err)
 	want := sink.ExpiredError{TP: tp.Name, From: s.From, First: before.First + 150}
 	if !ok || !errors.Is(err, sink.ErrExpired) || *expired != want || tp.First != want.First || next < s.From || next > tp.First {
@@ -253,7 +253,7 @@ func readThrough(t *testing.T, f ReaderFixture, harm func(testing.TB), behind ..
 	}
 	var got []stored
 	s := span(tpOf(t, f))
-	next, err := f.Reader.Read(deadline(t), s, func(m *sink.Stored) error {
+	next, err := f.Reader.Read(Deadline(t), s, func(m *sink.Stored) error {
 		if got = append(got, keep(m)); slices.Contains(behind, len(got)) {
 			harm(t)
 		}

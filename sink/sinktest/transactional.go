@@ -38,7 +38,7 @@ func (f *TransactionalFixture) hangAt(s sink.Sink, step string) (reached <-chan 
 // MustFence fails the test unless s has taken over.
 func MustFence(t testing.TB, s sink.Transactional) {
 	t.Helper()
-	if err := s.Fence(deadline(t)); err != nil {
+	if err := s.Fence(Deadline(t)); err != nil {
 		t.Fatalf("Fence: %v", err)
 	}
 }
@@ -68,11 +68,11 @@ func (f *TransactionalFixture) zombie(t *testing.T, step string, size int, quiet
 	reached, resume := f.hangAt(zombie, step)
 	defer resume()
 	sent := batch(f.Destination, "batch", size, 9)
-	result := Publishing(deadline(t), zombie, copyOf(sent))
+	result := Publishing(Deadline(t), zombie, copyOf(sent))
 	<-reached
 	MustFence(t, successor)
 	h.f.Sink, h.sent = successor, append(h.sent, sent...)
-	left := Without(sent, ReadBack(deadline(t), t, successor.(sink.Reader), h.f.Destinations))
+	left := Without(sent, ReadBack(Deadline(t), t, successor.(sink.Reader), h.f.Destinations))
 	if stored := size - len(left); stored != 0 && !ended {
 		t.Errorf("%d messages are there before the end of their transaction", stored)
 	}
@@ -86,13 +86,13 @@ func (f *TransactionalFixture) zombie(t *testing.T, step string, size int, quiet
 	}
 	// Now, or at its next batch, it learns that another one has taken over.
 	more := batch(f.Destination, "zombie", 3, 3)
-	if _, err := zombie.Publish(deadline(t), more); !superseded(err) {
+	if _, err := zombie.Publish(Deadline(t), more); !superseded(err) {
 		t.Errorf("the zombie publishes with %v", err)
 	}
-	if err := zombie.Fence(deadline(t)); !errors.Is(err, sink.ErrFenced) {
+	if err := zombie.Fence(Deadline(t)); !errors.Is(err, sink.ErrFenced) {
 		t.Errorf("the zombie fences with %v", err)
 	}
-	if _, err := zombie.Publish(deadline(t), more); !errors.Is(err, sink.ErrFenced) {
+	if _, err := zombie.Publish(Deadline(t), more); !errors.Is(err, sink.ErrFenced) {
 		t.Errorf("the zombie publishes with %v", err)
 	}
 	if quiet {
@@ -112,7 +112,7 @@ func HarmAtEachStep(t *testing.T, f TransactionalFixture, harm func(t testing.TB
 		sent := batch(f.Destination, fmt.Sprint("batch-", i), sizes[i/len(Steps)], 7)
 		reached, resume := f.hangAt(s, step)
 		done := make(chan int, 1)
-		go func() { done <- h.deliver(deadline(t), sent) }()
+		go func() { done <- h.deliver(Deadline(t), sent) }()
 		<-reached
 		harm(t, s)
 		resume()
@@ -128,11 +128,11 @@ func BeginTogether(t *testing.T, f TransactionalFixture, processes ...sink.Trans
 	// turn publishes once more, and reports whether the process goes on.
 	turn := func(i, n int) bool {
 		s := processes[i]
-		if err := s.Fence(deadline(t)); errors.Is(err, sink.ErrFenced) {
+		if err := s.Fence(Deadline(t)); errors.Is(err, sink.ErrFenced) {
 			return false
 		}
-		if _, err := h.publishBy(deadline(t), s, batch(f.Destination, fmt.Sprint("turn-", i, "-", n), 5, 2)); err != nil {
-			return !errors.Is(s.Fence(deadline(t)), sink.ErrFenced)
+		if _, err := h.publishBy(Deadline(t), s, batch(f.Destination, fmt.Sprint("turn-", i, "-", n), 5, 2)); err != nil {
+			return !errors.Is(s.Fence(Deadline(t)), sink.ErrFenced)
 		}
 		return true
 	}
