@@ -3,8 +3,13 @@ package testenv
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -114,6 +119,11 @@ func (p *Proxy) Freeze() {
 		}
 		f.swallows = func(l *link, _ bool) bool { return frozen[l] }
 	})
+}
+
+// Isolate is HalfOpen for the connections of one process, those that it opens later included.
+func (p *Proxy) Isolate(pid int) {
+	p.change(func(f *faults) { f.swallows = func(l *link, _ bool) bool { return l.isOf(pid) } })
 }
 
 // DropAnswers swallows what upstream sends.
@@ -280,9 +290,39 @@ type link struct {
 	client, upstream *net.TCPConn
 	once             sync.Once
 	ended            chan struct{}
-	// lost says that data was swallowed, blocked that what the client sends is held. The proxy's mu
-	// guards them.
+	// lost says that data was swallowed, blocked that what the client sends is held, of whether the
+	// client is a process, as isOf has found. The proxy's mu guards them.
 	lost, blocked bool
+	of            map[int]bool
+}
+
+// isOf reports whether the client is a process, by the sockets that it has.
+func (l *link) isOf(pid int) bool {
+	is, known := l.of[pid]
+	if !known {
+		is = hasPort(pid, l.client.RemoteAddr().(*net.TCPAddr).Port)
+		l.of = map[int]bool{pid: is}
+	}
+	return is
+}
+
+// hasPort reports whether a process has a TCP connection over IPv4 from a port.
+func hasPort(pid, port int) bool {
+	table, _ := os.ReadFile("/proc/net/tcp")
+	for line := range strings.Lines(string(table)) {
+		column := strings.Fields(line)
+		if len(column) < 10 || !strings.HasSuffix(column[1], fmt.Sprintf(":%04X", port)) {
+			continue
+		}
+		files, _ := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", pid))
+		if slices.ContainsFunc(files, func(file string) bool {
+			to, _ := os.Readlink(file)
+			return to == "socket:["+column[9]+"]"
+		}) {
+			return true
+		}
+	}
+	return false
 }
 
 // piece is data on its way.

@@ -3,7 +3,10 @@ package torture
 import (
 	"fmt"
 	"slices"
+	"syscall"
 	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
 
 	"example.org/bridge/tests/faulty/failpoint"
 	"example.org/bridge/tests/world"
@@ -25,6 +28,68 @@ var shareFaults = []fault{
 			tr.killShares(3, func(d *world.Daemon) {
 				d.LoseCheckpoint()
 			})
+		},
+	},
+	{
+		name: "share-paused", family: "shares", shares: 3, repeats: true, prepare: withProgress,
+		what: "one of three shares stands still for 20 s, again and again; the others go on",
+		inject: func(tr *trial) {
+			tr.harmShares(3, func(d *world.Daemon) { d.Signal(syscall.SIGSTOP) }, func(d *world.Daemon) {
+				tr.outage(20 * time.Second)
+				d.Signal(syscall.SIGCONT)
+			})
+		},
+	},
+	{
+		name: "share-cut", family: "shares", shares: 3, repeats: true,
+		what: "the way of one of three shares to the bus swallows all data for 20 s, again and again; the others go on",
+		prepare: func(tr *trial) {
+			withProgress(tr)
+			through(tr)
+			if tr.Bus.NATS == nil {
+				return
+			}
+			for _, stream := range bothStreams {
+				// On a busy machine the others may take longer than two minutes.
+				tr.Bus.Configure(tr.T, tr.Destination(stream), func(c *jetstream.StreamConfig, _ jetstream.StreamState) { c.Duplicates = 10 * time.Minute })
+			}
+		},
+		inject: func(tr *trial) {
+			tr.harmShares(3, func(d *world.Daemon) { tr.servers.busProxy.Isolate(d.Cmd.Process.Pid) }, func(*world.Daemon) {
+				tr.outage(20 * time.Second)
+				broken := tr.servers.busProxy.Broken()
+				tr.servers.busProxy.Heal()
+				tr.met(tr.servers.busProxy.Broken()-broken, "no connection of the share was kept from anything")
+			})
+		},
+	},
+	{
+		name: "shares-without-database", family: "shares", shares: 3, prepare: withProgress,
+		what: "SIGKILL of the database of three shares, away for 10 s, twice",
+		inject: func(tr *trial) {
+			for range 2 {
+				tr.servers.db.Kill()
+				tr.outage(10 * time.Second)
+				tr.servers.db.Start(tr.T)
+				tr.sometime(time.Second)
+			}
+		},
+	},
+	{
+		name: "shares-change", family: "shares", shares: 3, repeats: true,
+		what: "three shares become one process without, four, six and three shares, and none; one of each former number wakes up later",
+		prepare: func(tr *trial) {
+			withProgress(tr)
+			tr.Daemon.Path = world.Faulty(tr.T)
+			// Else one that stands still is waited for for 45 s.
+			tr.Env[failpoint.SilenceVariable] = "12s"
+		},
+		inject: func(tr *trial) {
+			for _, number := range []int{0, 4, 6, 3, 0}[:tr.times(5)] {
+				tr.sometime(2 * time.Second)
+				tr.changeShares(number)
+				tr.flows()
+			}
 		},
 	},
 	{
@@ -65,9 +130,45 @@ func withProgress(tr *trial) {
 	tr.Env = tr.Env.With(tr.Bus.Progress(tr.T)).With(world.Env{"BRIDGE_CHECKPOINT_URL": "bus://" + tr.T.TempDir()})
 }
 
+// changeShares ends the processes, in good order or not, but for one that stands still until a
+// number of others is ready. That one is shut out.
+func (tr *trial) changeShares(number int) {
+	tr.T.Helper()
+	still := tr.rng.IntN(len(tr.Shares))
+	woken := tr.Tables(tr.Shares[still])
+	for i, d := range tr.Shares {
+		tr.cuts += tr.Tables(d) + 1
+		switch {
+		case i == still:
+			d.Signal(syscall.SIGSTOP)
+		case tr.rng.IntN(2) == 0:
+			d.Kill()
+		default:
+			d.Term()
+		}
+	}
+	former := tr.Shares[still]
+	tr.StartShares(number)
+	tr.woken += woken
+	former.Signal(syscall.SIGCONT)
+	if status := tr.endOf(former); status != 1 {
+		tr.score.find("a process of a former number has ended with status %d", status)
+	}
+}
+
 // killShares kills one of the shares after the other, and starts it after something was done to
-// it. The others have to publish what is written meanwhile.
+// it.
 func (tr *trial) killShares(times int, then func(*world.Daemon)) {
+	tr.T.Helper()
+	tr.harmShares(times, (*world.Daemon).Kill, func(d *world.Daemon) {
+		then(d)
+		d.Start()
+	})
+}
+
+// harmShares does harm to one of the shares after the other. The others have to publish what is
+// written before that is healed.
+func (tr *trial) harmShares(times int, harm, heal func(*world.Daemon)) {
 	tr.T.Helper()
 	tables := make([]int, len(tr.Shares))
 	for i, share := range tr.Shares {
@@ -77,14 +178,12 @@ func (tr *trial) killShares(times int, then func(*world.Daemon)) {
 	for range tr.times(times) {
 		tr.sometime(time.Second)
 		i := tr.rng.IntN(len(tr.Shares))
-		killed := tr.Shares[i]
 		tr.cuts += tables[i] + 1 // One may have come.
-		killed.Kill()
-		then(killed)
+		harm(tr.Shares[i])
 		for _, other := range slices.Delete(slices.Clone(tr.Shares), i, i+1) {
 			tr.GoesOn(other)
 		}
-		killed.Start()
+		heal(tr.Shares[i])
 		tr.sometime(time.Second)
 	}
 }

@@ -62,8 +62,8 @@ type Judge struct {
 	// first is what is compared of the first message with each event id.
 	first  map[digest]copied
 	stamps stamps
-	// epochs are the highest of each topic-partition.
-	epochs map[string]uint64
+	// epochs are the highest of each table on each topic-partition.
+	epochs map[[2]string]uint64
 	// fresh are the events of a section of entities that hop.
 	fresh  []*Event
 	record record
@@ -142,7 +142,7 @@ func NewEntityJudge(t testing.TB, histories []workload.History, expect Expect) *
 }
 
 func newJudge(t testing.TB, expect Expect) *Judge {
-	return &Judge{Verdict: newVerdict(), expect: expect, schemas: general(t), first: make(map[digest]copied), stamps: make(stamps), epochs: make(map[string]uint64)}
+	return &Judge{Verdict: newVerdict(), expect: expect, schemas: general(t), first: make(map[digest]copied), stamps: make(stamps), epochs: make(map[[2]string]uint64)}
 }
 
 // ShareStamps says that judges judge streams of one program, which gives each stamp once.
@@ -277,11 +277,12 @@ func (j *Judge) stamp(e *Event) {
 		return
 	}
 	e.stated = s
-	e.behind = j.expect.Frozen && s.Epoch < j.epochs[e.Partition] || slices.ContainsFunc(j.Starts, func(start time.Time) bool {
+	epoch := [2]string{e.Partition, e.Headers[bus.HeaderShard]}
+	e.behind = j.expect.Frozen && s.Epoch < j.epochs[epoch] || slices.ContainsFunc(j.Starts, func(start time.Time) bool {
 		// An epoch is about when its process began to publish, in ms.
 		return start.After(time.UnixMilli(int64(s.Epoch))) && e.At.After(start)
 	})
-	j.epochs[e.Partition] = max(j.epochs[e.Partition], s.Epoch)
+	j.epochs[epoch] = max(j.epochs[epoch], s.Epoch)
 	if j.stamps.use(s.Epoch, s.Seq, e.ID) {
 		j.Add("one stamp for two events", "another event and %s: %s", e, e.Headers[bus.HeaderState])
 	}
