@@ -3,6 +3,8 @@ package client
 import (
 	"bytes"
 	"encoding/json"
+
+	"example.org/bridge/client/bus"
 )
 
 // stamp orders the messages of a stream across TPs: epoch and seq of bridge-state.
@@ -53,12 +55,41 @@ type fold struct {
 	// hash is the hash of the newest message, newest its stamp.
 	hash   uint32
 	newest stamp
+	// lists are the full lists that TPs are in the midst of.
+	lists map[uint32]list
 	// changed is told of each change: nil is an entity that is not there.
 	changed func(key string, before, after *entity)
 }
 
 func newFold(rebuilding bool, changed func(key string, before, after *entity)) *fold {
-	return &fold{entities: make(map[string]*entity), deleted: newDeletions(), rebuilding: rebuilding, changed: changed}
+	return &fold{entities: make(map[string]*entity), deleted: newDeletions(), rebuilding: rebuilding, lists: make(map[uint32]list), changed: changed}
+}
+
+// list is a full list by its id, from an offset on.
+type list struct {
+	id   string
+	from uint64
+}
+
+// bound takes in a boundary of a full list in a TP. At the end of one that it has met the beginning
+// of, entities drop out that lie before that. A repeated boundary changes nothing.
+func (f *fold) bound(kind, id string, tp uint32, offset uint64, now int64) {
+	began := f.lists[tp]
+	if kind == bus.ListBegins {
+		if began.id != id {
+			f.lists[tp] = list{id, offset}
+		}
+		return
+	}
+	if began.id != id {
+		return
+	}
+	delete(f.lists, tp)
+	for key, e := range f.entities {
+		if e.at.tp == tp && e.at.offset < began.from {
+			f.remove([]byte(key), e, position{tp: tp, offset: offset, stamp: e.at.stamp}, now)
+		}
+	}
 }
 
 // register adds n TPs and returns the number of the first. Those whose messages an entity may have

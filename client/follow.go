@@ -285,7 +285,11 @@ func (r *following) each(stored *bus.Stored) error {
 	case ours:
 		t.counts[r.fold.apply(m, r.number, body, now)]++
 	case foreign:
-		t.foreign++
+		if t.foreign++; t.o.Swap && string(stored.Header(bus.HeaderDomain)) == t.o.Domain {
+			if kind, id, stream, is := bus.ListOf(stored); is && stream == t.o.Stream {
+				r.fold.bound(kind, id, r.number, stored.Offset, now)
+			}
+		}
 	case stateless:
 		t.stateless++
 		first = t.stateless == 1

@@ -46,6 +46,13 @@ type Headers struct {
 // Each calls yield with the name and value of every header of m, in one order for all messages. The
 // values may be kept until Reset, each holds at most 4 KiB, or as much as a longer key.
 func (h *Headers) Each(m *Message, yield func(name, value string)) {
+	if m.List != "" {
+		yield(HeaderContentType, ContentType)
+		yield(HeaderType, m.Type)
+		yield(HeaderDomain, m.Domain)
+		yield(HeaderList, m.List)
+		return
+	}
 	document := m.isDocument()
 	if content := m.contentType(); content != "" && (!document || m.Format == FormatCloudEvents) {
 		yield(HeaderContentType, content)

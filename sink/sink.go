@@ -126,6 +126,8 @@ const (
 type Message struct {
 	// Destination is the topic or subject.
 	Destination string
+	// TP names the TP where Key does not: a sink whose destinations have several takes it.
+	TP string
 	// Key orders: messages with the same key and destination never overtake one another. Kafka
 	// partitions by it. It holds no control characters.
 	Key []byte
@@ -161,6 +163,9 @@ type Message struct {
 	// Time is when the message was made, by the host's clock. It differs between two sends of the
 	// same event.
 	Time time.Time
+	// List is HeaderList of a message that [ListBoundary] has made, which says nothing of a row;
+	// empty in all others.
+	List string
 	// TraceParent is the header by which consumers continue a trace (W3C Trace Context); empty:
 	// none. It is that of the batch, so a repeat has another one.
 	TraceParent string
@@ -342,6 +347,7 @@ const (
 	HeaderForm        = bus.HeaderForm
 	HeaderServer      = bus.HeaderServer
 	HeaderState       = bus.HeaderState
+	HeaderList        = bus.HeaderList
 	HeaderFormat      = bus.HeaderFormat
 	PayloadFormat     = bus.PayloadFormat
 	HeaderTime        = bus.HeaderTime
@@ -353,6 +359,9 @@ const (
 	ContentType       = bus.ContentType
 	ContentTypeCloud  = bus.ContentTypeCloud
 	DeadLetterType    = bus.DeadLetterType
+	ListType          = bus.ListType
+	ListBegins        = bus.ListBegins
+	ListEnds          = bus.ListEnds
 )
 
 // ParseState reads the value of HeaderState, AppendState writes it.

@@ -96,6 +96,25 @@ const (
 	ContentTypeCloud = "application/cloudevents+json"
 )
 
+// HeaderList says where a full list of a stream begins and ends in a TP: a message with it is no
+// event. Its value is [ListBegins] or [ListEnds], the id of the list and the stream, joined by
+// semicolons. ListType is its type, and ListKey before the stream its key, which no entity has:
+// both boundaries have one, so a compacted topic never keeps them without the events between.
+const (
+	HeaderList = "bridge-list"
+	ListBegins = "begin"
+	ListEnds   = "end"
+	ListType   = "BridgeListEvent"
+	ListKey    = "%list/"
+)
+
+// ListOf returns what a boundary of a list says, false for any other one.
+func ListOf(m *Stored) (kind, id, stream string, is bool) {
+	kind, rest, _ := strings.Cut(string(m.Header(HeaderList)), ";")
+	id, stream, is = strings.Cut(rest, ";")
+	return kind, id, stream, is && (kind == ListBegins || kind == ListEnds)
+}
+
 // DeadLetterType is the type of a dead letter: a message about one that the bus refuses.
 const DeadLetterType = "BridgeDeadLetterEvent"
 

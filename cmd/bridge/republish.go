@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -23,6 +24,10 @@ the last event of the entity; if its row has changed since, that is published
 instead. Rows that the tail has yet to publish are left to it, and rows that
 are gone are left out.
 
+With --all it is the full list of a capability stream: all of its entities,
+between boundaries that tell consumers in each partition where the list begins and
+ends, so that they replace what they hold.
+
 Without rows, it shows how far the last request is. One request a table runs
 at a time. It is part of the progress: it goes on after a kill and, with
 BRIDGE_CHECKPOINT_URL=bus:, with another folder.
@@ -41,12 +46,13 @@ another folder would not know it, 2 wrong usage.
 	flags.Uint64Var(&r.To, "to", 0, "the last `ID`; without it the last one that is published")
 	flags.StringArrayVar(&r.Keys, "key", nil, "an entity by the `KEY` of its messages; may be repeated")
 	flags.StringVar(&r.Where, "where", "", "rows that match a `CONDITION` in SQL, as FILTER is one")
+	flags.BoolVar(&r.All, "all", false, "the full list of the stream, between boundaries")
 	flags.IntVar(&rate, "rate", httpapi.DefaultRepublishRate, "at most `N` rows a second; 0 for no bound")
 	flags.BoolVar(&r.Cancel, "cancel", false, "end what is under way; what is published stays")
 	return p.asks(c, func(ctx context.Context, bridge *httpapi.Client, args []string) error {
 		r.Stream = args[0]
 		asks := false
-		for _, name := range []string{"from", "to", "key", "where", "rate", "cancel"} {
+		for _, name := range []string{"from", "to", "key", "where", "all", "rate", "cancel"} {
 			asks = asks || flags.Changed(name)
 		}
 		if flags.Changed("rate") {
@@ -86,6 +92,14 @@ func (p *process) showRepublish(ctx context.Context, bridge *httpapi.Client, str
 	var text strings.Builder
 	var failed error
 	known := false
+	for i := range status.Streams {
+		if of := &status.Streams[i]; of.Name == stream && of.List != nil && table == "" {
+			fmt.Fprintln(&text, listLine(of.List))
+			if of.List.Error != "" {
+				failed = fmt.Errorf("the full list: %s", of.List.Error)
+			}
+		}
+	}
 	for of, one := range tablesOf(&status) {
 		if of.Name != stream || table != "" && one.Shard != table {
 			continue
@@ -108,6 +122,15 @@ func (p *process) showRepublish(ctx context.Context, bridge *httpapi.Client, str
 	return errors.Join(p.print(text.String()), failed)
 }
 
+// listLine says how far a full list is.
+func listLine(r *shard.RepublishStatus) string {
+	text := fmt.Sprintf("full list %s  %s, asked %s", cmp.Or(r.List, "-"), r.State, r.AskedAt.UTC().Format(time.RFC3339))
+	if !r.EndedAt.IsZero() {
+		text += ", ended " + r.EndedAt.UTC().Format(time.RFC3339)
+	}
+	return text
+}
+
 // republishLine says how far a request is.
 func republishLine(table string, r *shard.RepublishStatus) string {
 	what := fmt.Sprintf("ids %d to %d", r.From, r.To)
@@ -121,6 +144,9 @@ func republishLine(table string, r *shard.RepublishStatus) string {
 		terminal.Visible(table), r.State, r.Percent, terminal.OneLine(what), r.AskedAt.UTC().Format(time.RFC3339), r.Rows, r.Changed)
 	if r.EndedAt.IsZero() && r.Rate > 0 {
 		text += fmt.Sprintf(", at most %d rows a second", r.Rate)
+	}
+	if r.Waits != "" {
+		text += "; tried again: " + terminal.OneLine(string(r.Waits))
 	}
 	return text
 }

@@ -42,7 +42,7 @@ func keeperOptions(cfg *config.Config, bucket buscopy.Bucket, logger *slog.Logge
 		s := &cfg.Streams[i]
 		o.Streams = append(o.Streams, buscopy.Stream{Name: s.Name, Release: s.Kind == "release", Placed: func(shard string) buscopy.Placed {
 			if table, is := stream.RepublishedTable(shard); is {
-				return buscopy.Placed{Table: s.Placed(table)}
+				return buscopy.Placed{Table: s.Placed(table), Any: table == stream.ListName && s.Placed("t") != ""}
 			}
 			paused, isPause := stream.PausedTable(shard)
 			if table := s.Placed(paused); isPause {

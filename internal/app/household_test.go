@@ -278,6 +278,9 @@ func (h *household) folded() map[string]string {
 		here := make(map[string]said)
 		messages := h.bus.Messages(topic)
 		for i := range messages {
+			if messages[i].List != "" {
+				continue
+			}
 			s := h.say(&messages[i])
 			here[s.name] = s
 		}

@@ -3,7 +3,9 @@ package app
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"time"
@@ -53,6 +55,9 @@ func (h health) saveRepublish(ctx context.Context, request *httpapi.RepublishReq
 	if err := h.refuseCommand(of.Name); err != nil {
 		return answer, err
 	}
+	if why := h.opts.Config.ListFault(of); request.All && why != "" {
+		return answer, errors.New(why)
+	}
 	if len(request.Keys) > 0 && of.Kind == event.Release {
 		return answer, fmt.Errorf("it is a release stream, whose rows are facts and no entities: name rows by their ids, with from and to")
 	}
@@ -71,18 +76,29 @@ func (h health) saveRepublish(ctx context.Context, request *httpapi.RepublishReq
 			if next == nil || !next.Cancel(time.Now()) {
 				return nil, nil
 			}
+		} else if request.All {
+			if next, err = newList(saving, h, request, shards, last); err != nil {
+				return nil, err
+			}
+			answer.Shards = len(shards) - 1
 		} else if next, err = h.newRepublish(saving, request, byTable[table], last); err != nil {
 			return nil, err
 		}
-		answer.Shards, answer.To = answer.Shards+1, max(answer.To, next.To)
+		answer.Shards, answer.To = min(answer.Shards+1, len(shards)), max(answer.To, next.To)
 		return next, nil
 	}
 	feed := h.streamOf(of.Name).feed
-	tables := make([]string, 0, len(byTable))
-	for table := range byTable {
-		tables = append(tables, table)
+	tables := slices.Sorted(maps.Keys(byTable))
+	switch runs := feed.Lists().Last().Running(); {
+	case runs && !request.Cancel:
+		return answer, fmt.Errorf("a full list of it is being published: bridge republish %s shows how far that is, with --cancel it ends", of.Name)
+	case runs && request.Table != "":
+		return answer, errors.New("a full list of it is being published, of all its tables: cancel that without a table")
+	case request.All:
+		tables = []string{stream.ListName}
+	case runs:
+		tables = append(tables, stream.ListName)
 	}
-	slices.Sort(tables)
 	if err := feed.ChangeRepublish(saving, tables, change); err != nil {
 		return answer, err
 	}
@@ -98,19 +114,24 @@ func (h health) saveRepublish(ctx context.Context, request *httpapi.RepublishReq
 	return answer, nil
 }
 
-// newRepublish returns a request about a table.
-func (h health) newRepublish(ctx context.Context, request *httpapi.RepublishRequest, sh *shard.Shard, last *stream.Republish) (*stream.Republish, error) {
-	key, status := keyOf(sh), sh.Status()
-	saved, _, err := h.store.Progress(ctx, key)
+// mayRepublish returns the progress of a table of which last was asked last, and why nothing else
+// may be asked now.
+func mayRepublish(ctx context.Context, s store.Store, key store.Key, last *stream.Republish) (saved store.Progress, err error) {
+	saved, _, err = s.Progress(ctx, key)
 	switch {
 	case err != nil:
-		return nil, err
+		return saved, err
 	case last.Running():
-		return nil, fmt.Errorf("%s is being published again, since %s: bridge republish %s shows how far that is, with --cancel it ends",
+		return saved, fmt.Errorf("%s is being published again, since %s: bridge republish %s shows how far that is, with --cancel it ends",
 			key.Shard, last.Asked.UTC().Format(time.RFC3339), key.Stream)
 	case !saved.Started:
-		return nil, fmt.Errorf("%s has not begun: nothing of it is published", key.Shard)
+		return saved, fmt.Errorf("%s has not begun: nothing of it is published", key.Shard)
 	}
+	return saved, nil
+}
+
+// requestOf returns what a request asks for.
+func requestOf(request *httpapi.RepublishRequest) *stream.Republish {
 	r := &stream.Republish{
 		From: max(1, request.From), To: cmp.Or(request.To, math.MaxUint64), Keys: request.Keys, Where: request.Where, Rate: httpapi.DefaultRepublishRate,
 		Asked: time.Now(), State: stream.Republishing,
@@ -118,6 +139,17 @@ func (h health) newRepublish(ctx context.Context, request *httpapi.RepublishRequ
 	if request.Rate != nil {
 		r.Rate = int64(*request.Rate)
 	}
+	return r
+}
+
+// newRepublish returns a request about a table.
+func (h health) newRepublish(ctx context.Context, request *httpapi.RepublishRequest, sh *shard.Shard, last *stream.Republish) (*stream.Republish, error) {
+	key, status := keyOf(sh), sh.Status()
+	saved, err := mayRepublish(ctx, h.store, key, last)
+	if err != nil {
+		return nil, err
+	}
+	r := requestOf(request)
 	if epoch := h.recovery.Epoch(); epoch != nil {
 		r.Epoch, r.Seq = epoch.Number(), epoch.Last()
 	}

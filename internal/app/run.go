@@ -71,6 +71,11 @@ func (a *App) work(ctx context.Context, beside func(context.Context) error) erro
 		}
 	}
 	start(running, &tailing, func(ctx context.Context) error { return shard.NewScheduler(restPolls).Run(ctx, a.shards...) })
+	for _, s := range a.streams {
+		if s.FullListInterval > 0 {
+			start(running, &tailing, func(ctx context.Context) error { return a.list(ctx, s) })
+		}
+	}
 	start(running, &tailing, a.watch)
 	start(running, &tailing, a.admissions.compareAway)
 	start(running, &tailing, func(ctx context.Context) error {

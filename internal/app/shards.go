@@ -163,6 +163,7 @@ func newShard(cfg *config.Config, s *appStream, table string, p *parts, tables i
 		Limits:          s.limits[db],
 		Rate:            s.rate,
 		RepublishRate:   s.republishRate,
+		Lists:           s.lists,
 		Matcher:         s.matcher(p, table),
 		Faults:          p.faults,
 		Tap:             p.tap,

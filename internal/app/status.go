@@ -27,6 +27,9 @@ func statusOf(streams []*appStream, caught stream.CatchUpProgress, shards []shar
 		if err := one.CatchUp.Err; err != nil {
 			one.CatchUp.Error = null.Text(config.StreamText(stream.Name)(err))
 		}
+		if stream.feed != nil {
+			one.List = shard.RepublishStatusOf(stream.feed.Lists().Last())
+		}
 		if stream.movers != nil {
 			one.Nominated, one.Duplicates = stream.movers.Waiting(), stream.movers.Duplicates()
 		}

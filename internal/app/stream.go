@@ -40,6 +40,8 @@ type appStream struct {
 	// shards has those that were made, by their tables. gone are tables of patterns that are gone.
 	shards map[string]*shard.Shard
 	gone   []string
+	// lists are where the boundaries of a full list go.
+	lists []string
 	// divided says that other processes may have tables of the stream.
 	divided bool
 }
@@ -71,7 +73,9 @@ func newStreams(cfg *config.Config, p *parts) ([]*appStream, error) {
 				return nil, fmt.Errorf("stream %s: %w", s.Name, err)
 			}
 		}
-		s.feed = s.newFeed(p, tables)
+		if s.feed = s.newFeed(p, tables); s.view != nil {
+			s.lists = cfg.ListDestinations(s.Stream)
+		}
 		_, s.gone = matchedTables(cfg, s.Stream, &p.image)
 		streams = append(streams, s)
 	}

@@ -283,3 +283,22 @@ func TestEveryOptionHasAVariable(t *testing.T) {
 		}
 	}
 }
+
+// TestNoFullList: a stream that has none says why.
+func TestNoFullList(t *testing.T) {
+	const interval = "BRIDGE_STREAM_ORDERS_FULL_LIST_INTERVAL"
+	for _, c := range []struct {
+		env  settingsOf
+		want string
+	}{
+		{with(interval, "1h", "BRIDGE_STREAM_ORDERS_KIND", "release"), "is a log"},
+		{with(interval, "1h", "BRIDGE_STREAM_ORDERS_KIND", "capability", "BRIDGE_SHARE", "0/2", "BRIDGE_CHECKPOINT_URL", "bus:"), "BRIDGE_SHARE"},
+		{with(interval, "1h", "BRIDGE_STREAM_ORDERS_KIND", "capability", "BRIDGE_SINK_URL", "stdout:"), "can be read"},
+		{with(interval, "5ms", "BRIDGE_STREAM_ORDERS_KIND", "capability"), "1s or more"},
+	} {
+		if _, err := Load(c.env.Environ(), &Redactor{}); err == nil || !strings.Contains(err.Error(), interval) || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%v: %v", c.env, err)
+		}
+	}
+	load(t, with(interval, "1h", "BRIDGE_STREAM_ORDERS_KIND", "capability"))
+}

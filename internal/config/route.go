@@ -133,6 +133,26 @@ func (c *Config) Destinations(s *Stream) []string {
 	return withoutCovered(wildcards(c.destinations([]Stream{*s}, open, true, false)))
 }
 
+// ListDestinations returns where the boundaries of a full list of a stream go, each once: to all
+// topics or subjects of its events, with [bus.ListKey] and the stream for a key.
+func (c *Config) ListDestinations(s *Stream) (all []string) {
+	for _, table := range s.Tables {
+		vars := c.vars(s, table)
+		vars.Key = []byte(bus.ListKey + s.Name)
+		encoder, err := c.Encoder(s, table)
+		if err != nil {
+			// The shard says why it has none.
+			continue
+		}
+		for _, op := range []event.Op{event.Added, event.Modified, event.Deleted} {
+			vars.Type = encoder.Type(op)
+			all = append(all, string(s.template.Append(nil, vars, c.Sink.Destinations.Escape)))
+		}
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
 // Topics returns the topics that must be there.
 func (c *Config) Topics() []string { return c.destinations(c.Streams, "", false, false) }
 

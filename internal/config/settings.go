@@ -107,5 +107,7 @@ type streamSettings struct {
 	Bounds        list          `env:"DESTINATIONS" example:"orders.created,orders.paid" doc:"All topics or subjects that a DESTINATION with {column:name} may make; of NATS also patterns, as in orders.*. A row with another destination becomes a dead letter. See docs/outbox.md."`
 	Family        string        `env:"FAMILY" example:"orders" doc:"{family} in the destination."`
 	Tag           string        `env:"TAG" example:"blue" doc:"{tag} in the destination."`
-	Start         Start         `env:"START" envDefault:"beginning" example:"latest" doc:"Where a table begins of which neither checkpoint nor bus has anything: beginning, latest, or after an id: its number."`
+	// FullListInterval is for streams of which ListFault says nothing.
+	FullListInterval time.Duration `env:"FULL_LIST_INTERVAL" envDefault:"0s" min:"0s" max:"8760h" example:"24h" doc:"How often a capability stream publishes a [full list](consuming.md#a-full-list), less up to a tenth, at RATE rows a second, else 1000; 0s is never."`
+	Start            Start         `env:"START" envDefault:"beginning" example:"latest" doc:"Where a table begins of which neither checkpoint nor bus has anything: beginning, latest, or after an id: its number."`
 }

@@ -66,6 +66,7 @@ func (l *streamLoader) load() Stream {
 	}
 	l.payload()
 	l.checkStale()
+	l.checkList()
 	among := slices.ContainsFunc(s.items, func(table string) bool { src, _ := l.cfg.SourceOf(table); return !src.Alone })
 	if len(s.items) > 0 && !among && l.env[l.begin+"TIME_ZONE"] != "" {
 		src, _ := l.cfg.SourceOf(s.items[0])
@@ -188,6 +189,32 @@ func (l *streamLoader) checkStale() {
 	case l.stream.ReconcileInterval > l.stream.StaleAfter:
 		l.warn(variable, "is %s, and a reconcile finds the rows up to %s later: set %sRECONCILE_INTERVAL=%s, say", l.stream.StaleAfter, l.stream.ReconcileInterval, l.begin, max(time.Second, l.stream.StaleAfter/10))
 	}
+}
+
+// checkList finds why there are no full lists of a stream.
+func (l *streamLoader) checkList() {
+	variable := l.begin + "FULL_LIST_INTERVAL"
+	if l.stream.FullListInterval == 0 || l.has(variable) {
+		return
+	}
+	if why := l.cfg.ListFault(l.stream); why != "" {
+		l.add(variable, "%s", why)
+	} else if l.stream.FullListInterval < time.Second {
+		l.add(variable, "is %s, and a list takes longer: use 1s or more, such as 24h", l.stream.FullListInterval)
+	}
+}
+
+// ListFault returns why there is no full list of a stream, empty where there is one.
+func (c *Config) ListFault(s *Stream) string {
+	switch {
+	case s.Kind == event.Release:
+		return "is for capability streams: a release stream is a log, which has no list of what is there now; bridge republish with --from 1 publishes its rows again"
+	case c.Share.One():
+		return "is not for " + shareVariable + ", where each process would list its own tables alone: run the stream in one process"
+	case !c.Sink.Readable():
+		return "needs a bus that can be read, as Kafka and NATS can"
+	}
+	return ""
 }
 
 // destination checks the template, or sets the default of the sink.

@@ -26,9 +26,13 @@ type RepublishRequest struct {
 	Keys []string `json:"keys,omitempty"`
 	// Where is a condition on the rows, as FILTER is one. Empty: all.
 	Where string `json:"where,omitempty"`
+	// All asks for a full list of a capability stream: all of its entities, between boundaries that
+	// tell consumers where it begins and ends.
+	All bool `json:"all,omitempty"`
 	// Rate bounds the rows a second of the stream, 0 does not; DefaultRepublishRate without it.
 	Rate *int `json:"rate,omitempty"`
-	// Cancel ends what is under way, and stands alone or with Table.
+	// Cancel ends what is under way, and stands alone or with Table, without which it ends a full
+	// list, too.
 	Cancel bool `json:"cancel,omitempty"`
 }
 
@@ -67,7 +71,7 @@ func republishRequestOf(w http.ResponseWriter, r *http.Request) (request Republi
 		return request, errors.New("there are no parameters: what to publish again stands in the body")
 	}
 	if err := readBody(w, r, maxRepublishBytes, &request); err != nil {
-		return request, fmt.Errorf("read the body, a JSON object with from and to, keys, or where: %w", err)
+		return request, fmt.Errorf("read the body, a JSON object with from and to, keys, where, or all: %w", err)
 	}
 	request.Stream = r.PathValue("name")
 	return request, request.Check()
@@ -82,12 +86,14 @@ func (r *RepublishRequest) Check() error {
 		}
 	}
 	isRange := r.From > 0 || r.To > 0
-	named := isRange || len(r.Keys) > 0 || r.Where != ""
+	named := isRange || len(r.Keys) > 0 || r.Where != "" || r.All
 	switch {
 	case r.Cancel && (named || r.Rate != nil):
 		return errors.New("to cancel takes no rows and no rate: it ends what is under way")
 	case !r.Cancel && !named:
-		return errors.New("say what to publish again: from and to, keys, or where")
+		return errors.New("say what to publish again: from and to, keys, where, or all")
+	case r.All && (isRange || len(r.Keys) > 0 || r.Where != "" || r.Table != ""):
+		return errors.New("all is of the whole stream: it goes with no ids, keys, condition and table")
 	case len(r.Keys) > 0 && (isRange || r.Where != ""):
 		return errors.New("keys stand alone: they go with no ids and no condition")
 	case len(r.Keys) > stream.MaxRepublishKeys || bytes > stream.MaxRepublishKeyBytes:

@@ -116,6 +116,8 @@ type StreamStatus struct {
 	Nominated int `json:"nominated"`
 	// Duplicates counts how often a key was found to have two rows since the start.
 	Duplicates uint64 `json:"twins"`
+	// List is the full list that was asked for last, null for none.
+	List *shard.RepublishStatus `json:"list"`
 	// Progress is left out unless it is kept on the bus, too.
 	Progress *buscopy.Status `json:"progress,omitempty"`
 	Shards   []shard.Status  `json:"shards"`

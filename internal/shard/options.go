@@ -76,6 +76,8 @@ type Options struct {
 	// RepublishRate bounds the rows of the stream that are published again, as the last request
 	// says; shared by all its shards. Nil is one of the shard alone.
 	RepublishRate *Rate
+	// Lists are the topics or subjects that have the boundaries of a full list of the stream.
+	Lists []string
 	// Matcher returns a reader of ids of the table whose rows are Filtered unless they match a
 	// condition that source.CheckFilter accepts.
 	Matcher func(condition string) source.Shard

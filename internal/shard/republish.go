@@ -6,9 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"example.org/bridge/event"
+	"example.org/bridge/internal/option"
 	"example.org/bridge/internal/stream"
 	"example.org/bridge/sink"
 	"example.org/bridge/source"
@@ -19,6 +21,7 @@ import (
 // position nor a gap. It belongs to the owner.
 type republishing struct {
 	*nominations
+	lists lists
 	// asked has an element where the request has changed.
 	asked <-chan struct{}
 	// next fires when the next page is due; it is stopped while there is none.
@@ -32,10 +35,16 @@ type republishing struct {
 	scan, failures int
 	// most bounds a page of entities: the bus has to give the last message of each in time.
 	most int
+	// each is about how many bytes a message has.
+	each uint64
+	// waits says why the next page is tried again, as the status has it.
+	waits string
+	// ofList says that the request is part of a full list.
+	ofList bool
 }
 
 func newRepublishing(n *nominations, asked <-chan struct{}) *republishing {
-	return &republishing{nominations: n, asked: asked, next: time.NewTimer(0), most: againRows}
+	return &republishing{nominations: n, lists: lists{n}, asked: asked, next: time.NewTimer(0), most: againRows}
 }
 
 const (
@@ -47,12 +56,14 @@ const (
 	matchFailures, matchPart = 3, 10
 )
 
-// errLater ends a page that is to be read again.
-var errLater = errors.New("what is published again cannot be told now")
+// laterError ends a page that is to be read again, and says why.
+type laterError struct{ error }
+
+func later(format string, args ...any) error { return &laterError{fmt.Errorf(format, args...)} }
 
 // active reports whether something is left to be done.
 func (r *republishing) active() bool {
-	return r.gaps.state.Republishes()
+	return r.gaps.state.Republishes() || r.lists.active()
 }
 
 // step publishes a page, and sets the timer for the next one.
@@ -64,40 +75,48 @@ func (r *republishing) step(ctx context.Context) error {
 	if err := r.gaps.pipe.wait(ctx); err != nil {
 		return err
 	}
-	asked := r.gaps.state.Republish()
-	if !asked.Running() {
-		return nil
+	r.waits = ""
+	asked, pause, err := r.turn(ctx)
+	if asked.Running() && err == nil {
+		pause, err = r.stepPage(ctx, asked)
 	}
-	if r.number != asked.Number {
+	if why, is := errors.AsType[*laterError](err); is {
+		err, r.waits = nil, r.opts.Text(why)
+	}
+	if r.waits != "" {
+		pause = max(pause, againPause)
+	}
+	r.gaps.status.update(func(status *Status) { status.RepublishWaits = r.waits })
+	if pause > 0 {
+		r.next.Reset(pause)
+	}
+	return err
+}
+
+// stepPage publishes a page, and returns when the next one is due.
+func (r *republishing) stepPage(ctx context.Context, asked *stream.Republish) (pause time.Duration, err error) {
+	if r.ofList = asked.List != ""; r.number != asked.Number {
 		r.number, r.matcher = asked.Number, nil
 		r.scan, r.failures = r.opts.BatchRows, 0
 		r.opts.RepublishRate.Set(asked.Rate)
 		r.opts.Logger.Info("publishing again what a person has asked for", "from", asked.From, "to", asked.To, "keys", len(asked.Keys), "behind", asked.Cursor)
 	}
 	if err := r.reader.ready(ctx); err != nil {
-		return err
+		return 0, err
 	}
 	rows, pause := r.admit()
 	if rows == 0 {
-		r.next.Reset(pause)
-		return nil
+		return pause, nil
 	}
 	began := time.Now()
 	used, err := r.page(ctx, asked, rows)
 	r.opts.RepublishRate.put(rows - used)
 	r.opts.Rate.put(rows - used)
-	switch {
-	case errors.Is(err, errLater):
-		pause = againPause
-	case err != nil:
-		return err
-	}
 	if took := time.Since(began); took > againPause {
 		// The tail has as much time as a slow page has.
-		pause = took
+		return took, err
 	}
-	r.next.Reset(pause)
-	return nil
+	return 1, err
 }
 
 // admit returns how many rows may pass now, and where there is none when to ask again. The tails of
@@ -164,9 +183,10 @@ func (r *republishing) idsAgain(ctx context.Context, asked *stream.Republish, ro
 		var ranges []source.Range
 		if ranges, p.through, err = r.match(ctx, asked, q, rows); err != nil {
 			if ctx.Err() != nil || !r.refused(ctx, asked, err) {
-				return 0, cmp.Or(ctx.Err(), errLater)
+				return 0, cmp.Or(ctx.Err(), later("the condition is not answered: %w", err))
 			}
-			return 0, r.finish(ctx, r.failed(asked, fmt.Errorf("the condition %.200s: %w", asked.Where, err)))
+			why := option.Text(err, func(name option.Name) string { return strings.Replace(string(name), string(option.Filter), "where", 1) })
+			return 0, r.finish(ctx, r.failed(asked, fmt.Errorf("the condition %.200s: %s", asked.Where, why)))
 		}
 		p.last = p.through == q.Through
 		if len(ranges) == 0 {
@@ -207,7 +227,7 @@ func (r *republishing) portion(ctx context.Context, asked *stream.Republish, p *
 			done.Cursor = page.Rows[used-1].ID
 		}
 		b.republished = endAt(done, p.last && !more)
-		wanted, err := r.wanted(asked, page)
+		wanted, err := r.wanted(ctx, asked, page)
 		if err != nil {
 			return err
 		}
@@ -231,7 +251,7 @@ func (r *republishing) compare(ctx context.Context, page *page) error {
 		return err
 	}
 	if !ready {
-		return errLater
+		return later("the source does not show the rows that were published last")
 	}
 	return r.gaps.server.meet(ctx, page.Server)
 }
@@ -258,7 +278,7 @@ func endAt(done *stream.Republished, last bool) *stream.Republished {
 
 // end returns the last id that is published again: the tail brings those that it has yet to reach.
 func (r *republishing) end(asked *stream.Republish) uint64 {
-	if r.gaps.server.tailless() {
+	if r.gaps.server.tailless() || asked.List != "" {
 		return asked.To
 	}
 	return min(asked.To, r.gaps.position())
@@ -271,16 +291,23 @@ func (r *republishing) finish(ctx context.Context, done *stream.Republished) err
 
 // values returns the values of the key columns of keys.
 func (r *republishing) values(keys []string) ([][][]byte, error) {
-	entities := make([][]byte, len(keys))
+	values := make([][][]byte, len(keys))
 	for i, key := range keys {
-		entities[i] = []byte(key)
+		var err error
+		if values[i], err = r.opts.Encoder.KeyValues([]byte(key), nil); err != nil {
+			return nil, fmt.Errorf("the key %.200q: %w: write it as messages of the entity have it", key, err)
+		}
 	}
-	return KeyValues(r.opts.Encoder, r.opts.Stream, entities)
+	return values, nil
 }
 
 // wanted returns those rows of a page that are to be published again: not one that the tail or the
 // ledger has yet to publish, nor one that the bus has of this request.
-func (r *republishing) wanted(asked *stream.Republish, page *page) (rows []source.Row, err error) {
+func (r *republishing) wanted(ctx context.Context, asked *stream.Republish, page *page) (rows []source.Row, err error) {
+	unread, err := r.alsoWanted(ctx, asked, page)
+	if err != nil {
+		return nil, err
+	}
 	for _, row := range page.Rows {
 		unit := row.ID
 		if len(asked.Keys) > 0 {
@@ -292,7 +319,7 @@ func (r *republishing) wanted(asked *stream.Republish, page *page) (rows []sourc
 				continue
 			}
 		}
-		if !r.gaps.toPublish(row.ID) && !asked.IsDone(unit) {
+		if (!r.gaps.toPublish(row.ID) || unread[row.ID]) && !asked.IsDone(unit) {
 			rows = append(rows, row)
 		}
 	}
@@ -331,6 +358,10 @@ func (r *republishing) addStatesAgain(ctx context.Context, b *batch, page *page,
 	if err != nil {
 		return err
 	}
+	first := len(rows)
+	if r.ofList {
+		first = r.firstOpen(rows, decisions, done)
+	}
 	for i, row := range rows {
 		one := &decisions[i]
 		if !one.News {
@@ -343,11 +374,17 @@ func (r *republishing) addStatesAgain(ctx context.Context, b *batch, page *page,
 		if err != nil {
 			return &unfitError{err}
 		}
-		if again {
+		switch {
+		case i > first:
+			done.Done = append(done.Done, row.ID)
+		case again:
 			done.Rows++
+		default:
+			done.Changed++
+		}
+		if again || r.gaps.toPublish(row.ID) {
 			continue
 		}
-		done.Changed++
 		r.publishedRows.note(b, page.Columns, row, one.Digest, one.Entity)
 	}
 	return r.nominate(ctx, nil, decisions)

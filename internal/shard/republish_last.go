@@ -53,8 +53,10 @@ func (b *batch) replay(said *lastMessage, id [16]byte) {
 }
 
 // lastMessage is what is read of the last message of an entity: its meta.time, the event that it
-// follows, and its row. Where that is not the one of the entry any more it has the value, too.
+// follows, and its row. Where that is not entry, the one of the entry, any more it has the value,
+// too.
 type lastMessage struct {
+	entry    uint64
 	time     time.Time
 	previous string
 	row      uint64
@@ -62,8 +64,8 @@ type lastMessage struct {
 	value    []byte
 }
 
-// lastBetween is how many others are read with them.
-const lastBetween = 256
+// lastBetween is how many others are read with them, and lastBetweenBytes about of which size.
+const lastBetween, lastBetweenBytes = 256, 256 << 10
 
 // lastMessages returns the last messages of entities that are published again, by their event ids;
 // those that the bus has no more are missing, and one that it does not give in time. The error is
@@ -72,7 +74,7 @@ func (r *republishing) lastMessages(ctx context.Context, decisions []stream.Deci
 	last, offsets := make(map[[16]byte]lastMessage), make(map[uint32][]uint64)
 	for i := range decisions {
 		if known := &decisions[i].Known; decisions[i].Again && known.At.TP != 0 {
-			last[known.Event] = lastMessage{row: known.Row}
+			last[known.Event] = lastMessage{entry: known.Row}
 			offsets[known.At.TP] = append(offsets[known.At.TP], known.At.Offset)
 		}
 	}
@@ -86,7 +88,7 @@ func (r *republishing) lastMessages(ctx context.Context, decisions []stream.Deci
 			continue
 		}
 		slices.Sort(list)
-		for _, at := range source.JoinRanges(source.RangesOf(list), lastBetween) {
+		for _, at := range source.JoinRanges(source.RangesOf(list), min(lastBetween, lastBetweenBytes/max(1, r.each))) {
 			err := r.reader.retrier.wait(owning, forEver, func() error { return r.readLast(reading, tp, at, last) })
 			if ctx.Err() != nil {
 				return nil, context.Cause(ctx)
@@ -97,10 +99,10 @@ func (r *republishing) lastMessages(ctx context.Context, decisions []stream.Deci
 			r.opts.Logger.Debug("last messages cannot be read now", "tp", tp, "error", err)
 			switch {
 			case reading.Err() == nil:
-				return nil, errLater
+				return nil, later("the bus does not give the last messages of entities: %w", err)
 			case asks > 1:
 				r.most = asks / 2
-				return nil, errLater
+				return nil, later("the bus did not give the last messages of %d entities within %s, so fewer are asked for at once", asks, r.opts.LastWithin)
 			}
 			// The row says what its entity is.
 			return last, nil
@@ -115,6 +117,7 @@ func (r *republishing) readLast(ctx context.Context, tp string, at source.Range,
 	span := sink.Span{TP: tp, From: at.First, To: at.Last + 1}
 	for !span.Done(span.From) {
 		next, err := r.opts.Reader.Read(ctx, span, func(m *sink.Stored) error {
+			r.each = (7*r.each + uint64(len(m.Value))) / 8
 			var f sink.Fields
 			f.Read(m)
 			id, err := f.ParseID()
@@ -122,12 +125,12 @@ func (r *republishing) readLast(ctx context.Context, tp string, at source.Range,
 			if err != nil || !is || string(f.Type) == sink.DeadLetterType || string(f.Shard) != r.opts.Name {
 				return nil
 			}
-			said := lastMessage{format: bus.FormatOf(&f)}
+			said := lastMessage{entry: wanted.entry, format: bus.FormatOf(&f)}
 			at, previous := sink.TimeAndPreviousOf(m)
 			if said.row, err = f.ParseRowID(); err != nil || at == 0 {
 				return nil
 			}
-			if said.time, said.previous = time.UnixMilli(at), previous; said.row != wanted.row {
+			if said.time, said.previous = time.UnixMilli(at), previous; said.row != said.entry {
 				said.value = slices.Clone(m.Value)
 			}
 			last[id] = said

@@ -8,11 +8,7 @@ import (
 // Republish returns what was asked to be published again of the shard, and how far that is; nil for
 // nothing.
 func (s *Shard) Republish() *RepublishStatus {
-	asked := s.opts.Feed.Republish(s.opts.Name)
-	if asked == nil {
-		return nil
-	}
-	return republishedOf(asked)
+	return RepublishStatusOf(s.opts.Feed.Republish(s.opts.Name))
 }
 
 // RepublishStatus is how far a request to publish again is. Times are by the host's clock.
@@ -34,12 +30,21 @@ type RepublishStatus struct {
 	AskedAt null.Time `json:"askedAt"`
 	EndedAt null.Time `json:"endedAt"`
 	Error   null.Text `json:"error"`
+	// List is the id of the full list that the rows are part of, null for none. Waits says why the
+	// next rows are tried again, null while they are not.
+	List  null.Text `json:"list"`
+	Waits null.Text `json:"waits"`
 }
 
-func republishedOf(r *stream.Republish) *RepublishStatus {
+// RepublishStatusOf returns how far a request is; nil of nil.
+func RepublishStatusOf(r *stream.Republish) *RepublishStatus {
+	if r == nil {
+		return nil
+	}
 	s := &RepublishStatus{
 		State: r.State, From: r.From, To: r.To, Keys: len(r.Keys), Where: null.Text(r.Where), Rate: int(r.Rate), Cursor: r.Cursor,
 		Rows: r.Rows, Changed: r.Changed, AskedAt: null.At(r.Asked), EndedAt: null.At(r.Ended), Error: null.Text(r.Error),
+		List: null.Text(r.List),
 	}
 	first, last := max(1, r.From), r.To
 	if len(r.Keys) > 0 {

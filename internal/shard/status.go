@@ -85,6 +85,8 @@ type Status struct {
 	// Backlog is null while the shard keeps up.
 	Backlog *Backlog `json:"backlog"`
 
+	// RepublishWaits is RepublishStatus.Waits.
+	RepublishWaits string `json:"-"`
 	// SaveHangs says that it waits for a save of the checkpoint that does not end.
 	SaveHangs bool `json:"-"`
 	// LastHeartbeat is the oldest of the loops' last heartbeats, and Loop is whose it is: owner or
@@ -393,7 +395,15 @@ func (s *Shard) FullStatus() Status {
 	defer t.mu.Unlock()
 	now := time.Now()
 	status, lag := t.at(now)
-	status.Republish = s.Republish()
+	if r := s.Republish(); r != nil {
+		r.Waits = null.Text(status.RepublishWaits)
+		if r.List != "" && r.EndedAt.IsZero() && !status.NoTail {
+			// It ends with the table.
+			r.To = status.Position
+			r.Percent = 100 * float64(min(r.Cursor, r.To)) / float64(max(1, r.To))
+		}
+		status.Republish = r
+	}
 	ids := 0.0
 	status.Traffic, ids = t.traffic.at(status.Position, now)
 	if !status.NoTail && lag > t.short && status.Position < status.Highest {

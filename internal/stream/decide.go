@@ -46,6 +46,12 @@ type Decision struct {
 	behind *item
 }
 
+// Open reports whether the last event of an entity that lives is not published again, where that
+// was asked for: the entity is nominated, or its row takes it over without an event.
+func (d *Decision) Open() bool {
+	return d.Nominate || !d.News && d.item != nil && d.Known.State == store.Live
+}
+
 // Previous is the event id that the next event of the entity links to; zero for none. It is valid
 // once the messages before it have been published.
 func (d *Decision) Previous() [16]byte {

@@ -29,6 +29,7 @@ type Feed struct {
 	// states has those of other shards, too, of which the bus has messages.
 	states map[string]*ShardState
 	late   lateEntities
+	lists  Lists
 	// follows is set by Follow.
 	follows bool
 }
@@ -65,6 +66,7 @@ func NewFeed(o FeedOptions) *Feed {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
 	f := &Feed{opts: o, shards: make(map[string]*ShardState), states: make(map[string]*ShardState)}
+	f.lists.feed = f
 	for _, s := range o.Shards {
 		one := newState(s.PublishedRows, s.Ledger)
 		f.shards[s.Name], f.states[s.Name] = one, one
@@ -297,6 +299,9 @@ func (f *Feed) open(ctx context.Context, name string, s *ShardState) error {
 	}
 	p, err := OpenProgress(ctx, f.opts.Store, key, saved, options)
 	if err != nil {
+		return err
+	}
+	if err := f.lists.Open(ctx); err != nil {
 		return err
 	}
 	for _, r := range f.opts.Committer.registrations(f.opts.Stream) {

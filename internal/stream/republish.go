@@ -32,6 +32,11 @@ type Republish struct {
 	// Epoch and Seq are a stamp: messages with a higher one count.
 	Epoch uint64 `json:"epoch,omitempty"`
 	Seq   uint64 `json:"seq,omitempty"`
+	// List is the id of the full list that the rows are part of, empty for none. In the request
+	// for a list, which has the name of no table, it is empty until the boundaries that begin it
+	// are on the bus, in the TPs with these numbers.
+	List string   `json:"list,omitempty"`
+	TPs  []uint32 `json:"tps,omitempty"`
 	// Cursor is the id, or the number of the key counted from 1, up to which all is done. Done are
 	// ids above it, or such numbers, that the bus has messages of: after a kill a batch may be
 	// there in part.
@@ -202,6 +207,8 @@ type Republished struct {
 	// Cursor is up to where all is done then. Rows and Changed are to be added.
 	Cursor        uint64
 	Rows, Changed uint64
+	// Done are ids above Cursor that are done as well.
+	Done []uint64
 	// State and Error are set where it ends.
 	State RepublishState
 	Error string
@@ -214,6 +221,7 @@ func (r *Republish) Advance(done *Republished, now time.Time) bool {
 		return false
 	}
 	r.Cursor = max(r.Cursor, done.Cursor)
+	r.noted = append(r.noted, done.Done...)
 	r.Rows, r.Changed = r.Rows+done.Rows, r.Changed+done.Changed
 	if done.State != "" && r.Running() {
 		r.State, r.Error, r.Ended = done.State, done.Error, now

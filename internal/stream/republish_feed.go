@@ -64,6 +64,10 @@ func (f *Feed) ChangeRepublish(ctx context.Context, tables []string, change func
 			return err
 		}
 		for table, next := range changed {
+			if table == ListName {
+				f.lists.last.Store(next.Clone())
+				continue
+			}
 			f.state(table).setAgain(next)
 		}
 		return nil
@@ -81,6 +85,9 @@ func (s *ShardState) setAgain(r *Republish) {
 // nobody.
 func (f *Feed) OpenRepublish(ctx context.Context, name string) error {
 	asked, err := LoadRepublish(ctx, f.opts.Store, store.Key{Stream: f.opts.Stream, Shard: name})
+	if err == nil {
+		err = f.lists.Open(ctx)
+	}
 	s := f.shards[name]
 	s.mu.Lock()
 	defer s.mu.Unlock()

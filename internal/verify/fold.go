@@ -70,7 +70,7 @@ func (r *run) add(m *Message) error {
 		r.domains[domain]++
 		return nil
 	}
-	if r.isUnfit(stream) {
+	if m.header[sink.HeaderList] != "" || r.isUnfit(stream) {
 		r.report.Others++
 		return nil
 	}

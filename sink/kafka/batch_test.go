@@ -133,13 +133,13 @@ func TestKeysGoWhereJavaPutsThem(t *testing.T) {
 	} {
 		for _, n := range []int{1, 2, 8, 50, 1000} {
 			r := newRoute(n)
-			if got, want := r.worker([]byte(key)).partition, (hash&math.MaxInt32)%int32(n); got != want {
+			if got, want := r.worker(&sink.Message{Key: []byte(key)}).partition, (hash&math.MaxInt32)%int32(n); got != want {
 				t.Errorf("key %q of %d: partition %d, want %d", key, n, got, want)
 			}
 		}
 	}
 	r := newRoute(8)
-	if r.worker(nil) != r.worker([]byte{}) {
+	if r.worker(&sink.Message{}) != r.worker(&sink.Message{Key: []byte{}}) {
 		t.Error("no key and an empty key go to different partitions")
 	}
 }

@@ -188,7 +188,7 @@ func (s *Sink) assign(ctx context.Context, c *call, pending []int) ([]*portion, 
 	for _, i := range pending {
 		m := &c.batch[i]
 		route := routes[m.Destination]
-		worker := route.worker(m.Key)
+		worker := route.worker(m)
 		r := byWorker[worker]
 		if r == nil {
 			r = &portion{call: c, worker: worker, incarnation: route.id}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -44,9 +45,14 @@ type route struct {
 	id string
 }
 
-// worker returns the worker for key.
-func (r route) worker(key []byte) *worker {
-	return r.workers[balancer.Balance(kafkago.Message{Key: key}, r.partitions...)]
+// worker returns the worker for m: that of its TP, else of its key.
+func (r route) worker(m *sink.Message) *worker {
+	if m.TP != "" {
+		if i := slices.IndexFunc(r.workers, func(w *worker) bool { return w.tp == m.TP }); i >= 0 {
+			return r.workers[i]
+		}
+	}
+	return r.workers[balancer.Balance(kafkago.Message{Key: m.Key}, r.partitions...)]
 }
 
 // resolve returns the routes of topics by name, waiting for what is missing.

@@ -17,7 +17,7 @@ import (
 // processFaults are done to the process of bridge itself.
 var processFaults = []fault{
 	{
-		name: "bridge-killed", family: "bridge", what: "SIGKILL at random moments, again and again", repeats: true,
+		name: "bridge-killed", family: "bridge", what: "SIGKILL at random moments", repeats: true,
 		inject: func(tr *trial) {
 			for range tr.times(5) {
 				tr.sometime(1500 * time.Millisecond)
@@ -86,7 +86,7 @@ var pointFaults = []fault{
 // after: whatever the program does at its start is met as well.
 func killedAt(name, when string, points ...failpoint.Point) fault {
 	return fault{
-		name: name, family: "bridge", what: "SIGKILL " + when + ", again and again", repeats: true, prepare: withFailpoints,
+		name: name, family: "bridge", what: "SIGKILL " + when + "", repeats: true, prepare: withFailpoints,
 		inject: func(tr *trial) {
 			chances := []float64{1, 0.1, 0.03, 0.3, 0.03}
 			for turn := range tr.times(12) {
@@ -115,7 +115,7 @@ func killedAt(name, when string, points ...failpoint.Point) fault {
 // read from the bus. The program is killed before, so that it has.
 func killedAtStart(name, when string, points ...failpoint.Point) fault {
 	return fault{
-		name: name, family: "bridge", what: "SIGKILL at a start, " + when + ", again and again", repeats: true, prepare: withFailpoints,
+		name: name, family: "bridge", what: "SIGKILL at a start, " + when + "", repeats: true, prepare: withFailpoints,
 		inject: func(tr *trial) {
 			met, chances := 0, []float64{1, 0.5, 0.3}
 			for turn := range tr.times(8) {

@@ -16,14 +16,14 @@ import (
 var shareFaults = []fault{
 	{
 		name: "share-killed", family: "shares", shares: 3, repeats: true, prepare: withProgress,
-		what: "one of three shares is killed at random moments, again and again; the others go on",
+		what: "one of three shares is killed at random moments; the others go on",
 		inject: func(tr *trial) {
 			tr.killShares(5, func(*world.Daemon) { tr.sometime(time.Second) })
 		},
 	},
 	{
 		name: "share-folder-lost", family: "shares", shares: 3, repeats: true, prepare: withProgress,
-		what: "one of three shares is killed and started without its folder, again and again; the others go on",
+		what: "one of three shares is killed and started without its folder; the others go on",
 		inject: func(tr *trial) {
 			tr.killShares(3, func(d *world.Daemon) {
 				d.LoseCheckpoint()

@@ -162,7 +162,7 @@ func (j *Judge) Messages(messages []Message) *Verdict {
 
 // Message judges the next message.
 func (j *Judge) Message(m Message) {
-	if j.domain != "" && m.Headers[bus.HeaderDomain] != j.domain || j.stream != "" && m.Headers[bus.HeaderStream] != j.stream {
+	if m.Headers[bus.HeaderList] != "" || j.domain != "" && m.Headers[bus.HeaderDomain] != j.domain || j.stream != "" && m.Headers[bus.HeaderStream] != j.stream {
 		return
 	}
 	e, err := DecodeEvent(m)

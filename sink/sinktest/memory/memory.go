@@ -183,6 +183,9 @@ func (s *Sink) store(m *sink.Message) (sink.TPRef, sink.At) {
 	// It returns no error.
 	_, _ = h.Write(m.Key)
 	tp := tps[h.Sum32()%uint32(len(tps))]
+	if slices.Contains(tps, m.TP) {
+		tp = m.TP
+	}
 	p := s.log(tp)
 	ref := sink.TPRef{Name: tp, Incarnation: p.incarnation}
 	if one, ok := p.recent[m.DedupID()]; ok && time.Since(one.at) < s.opts.Duplicates {

@@ -1,0 +1,236 @@
+package shard
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"example.org/bridge/checkpoint/store"
+	"example.org/bridge/internal/stream"
+	"example.org/bridge/sink"
+	"example.org/bridge/source"
+)
+
+// lists does for a full list of the stream what is to be done of it beside the rows. It belongs to
+// the owner.
+type lists struct{ *nominations }
+
+// active reports whether something of that is left.
+func (r lists) active() bool {
+	list := r.opts.Feed.Lists().Last()
+	if !list.Running() {
+		return false
+	}
+	own := r.opts.Feed.Republish(r.opts.Name)
+	return list.List == "" || own == nil || own.List != list.List || r.opts.Feed.Lists().Leads(r.opts.Name)
+}
+
+// turn returns the request that a page of is to be published now, nil for none. Of a full list it
+// does what comes before the rows and behind them. Nothing of the shard is on its way.
+func (r *republishing) turn(ctx context.Context) (asked *stream.Republish, pause time.Duration, err error) {
+	lists := r.opts.Feed.Lists()
+	list, asked := lists.Last(), r.gaps.state.Republish()
+	leads := lists.Leads(r.opts.Name)
+	switch {
+	case asked.Running() && asked.List == "":
+		return asked, 0, nil
+	case !list.Running() && asked.Running():
+		// The list has ended without this table.
+		return nil, 0, r.finish(ctx, &stream.Republished{Number: asked.Number, Cursor: asked.Cursor, State: stream.RepublishCancelled})
+	case !list.Running():
+		return nil, 0, nil
+	case list.List == "" && leads:
+		return nil, 1, r.lists.begin(ctx, list)
+	case list.List == "":
+		return nil, againPause, nil
+	case asked == nil || asked.List != list.List:
+		// The table has come since the list began.
+		return nil, 1, r.lists.save(ctx, func() error { return lists.Begin(ctx, list.Number, list, r.opts.Name) })
+	case asked.Running():
+		return asked, 0, nil
+	case leads:
+		return nil, againPause, r.lists.end(ctx, list)
+	}
+	return nil, 0, nil
+}
+
+// save has a change of the list be durable.
+func (r lists) save(ctx context.Context, change func() error) error {
+	return r.reader.retrier.wait(owning, forEver, func() error { return r.reader.retrier.writeStore(ctx, owning, change) })
+}
+
+// begin sends the boundaries that begin a list. Their stamp, which no message has, is its id:
+// all that is published again behind them has a higher one.
+func (r lists) begin(ctx context.Context, list *stream.Republish) error {
+	epoch := r.opts.Recovery.Epoch()
+	begun := &stream.Republish{Epoch: epoch.Number(), Seq: epoch.Next(1)}
+	begun.List = fmt.Sprintf("%x-%x", begun.Epoch, begun.Seq)
+	boundaries, tps, err := r.boundaries(ctx, sink.ListBegins, begun.List)
+	if err != nil {
+		return err
+	}
+	refused, err := r.publishAll(ctx, boundaries)
+	if err != nil {
+		return err
+	}
+	if refused != "" {
+		return r.save(ctx, func() error { return r.opts.Feed.Lists().End(ctx, list.Number, stream.RepublishFailed, refused) })
+	}
+	begun.TPs = tps
+	r.opts.Logger.Info("a full list of the stream begins", "list", begun.List, "boundaries", len(boundaries))
+	return r.save(ctx, func() error { return r.opts.Feed.Lists().Begin(ctx, list.Number, begun, stream.ListName) })
+}
+
+// end sends the boundaries that end a list once all tables are published again, and all TPs are
+// those that it began in: else it begins again.
+func (r lists) end(ctx context.Context, list *stream.Republish) error {
+	lists, state := r.opts.Feed.Lists(), stream.RepublishDone
+	left, why := lists.Unlisted(list)
+	if len(left) > 0 && why == "" {
+		return later("the full list waits for %s", strings.Join(left[:min(3, len(left))], ", "))
+	}
+	if why != "" {
+		state = stream.RepublishFailed
+	} else {
+		boundaries, tps, err := r.boundaries(ctx, sink.ListEnds, list.List)
+		if err != nil {
+			return err
+		}
+		if !slices.Equal(tps, list.TPs) {
+			r.opts.Logger.Warn("a full list begins again: topics, partitions or streams are not those that it began in", "list", list.List)
+			state = ""
+		} else if why, err = r.publishAll(ctx, boundaries); err != nil {
+			return err
+		} else if why != "" {
+			state = stream.RepublishFailed
+		}
+	}
+	r.opts.Logger.Info("a full list of the stream has ended", "list", list.List, "state", state)
+	return r.save(ctx, func() error { return lists.End(ctx, list.Number, state, why) })
+}
+
+// boundaries returns those of a list in each TP that takes messages of the stream, and the numbers
+// of these TPs. The error is a laterError where the bus does not tell now.
+func (r lists) boundaries(ctx context.Context, kind, id string) (boundaries []sink.Message, numbers []uint32, err error) {
+	looking, end := context.WithTimeout(ctx, r.opts.LastWithin)
+	defer end()
+	now := time.Now()
+	for _, destination := range r.opts.Lists {
+		var tps []sink.TP
+		err := r.reader.retrier.wait(owning, forEver, func() (err error) {
+			tps, err = r.opts.Reader.TPs(looking, []string{destination})
+			return err
+		})
+		if err != nil {
+			return nil, nil, later("the bus does not tell where %s lies: %w", destination, err)
+		}
+		for i := range tps {
+			number, err := r.register(ctx, sink.TPRef{Name: tps[i].Name, Incarnation: tps[i].Incarnation})
+			if err != nil {
+				return nil, nil, err
+			}
+			numbers = append(numbers, number)
+			if at := tps[i].Name; tps[i].Destination != "" {
+				boundaries = append(boundaries, sink.ListBoundary(kind, id, r.opts.Domain, r.opts.Stream, destination, at, now))
+			}
+		}
+		if len(tps) > 0 && tps[0].Destination == "" {
+			boundaries = append(boundaries, sink.ListBoundary(kind, id, r.opts.Domain, r.opts.Stream, destination, "", now))
+		}
+	}
+	if len(boundaries) == 0 {
+		return nil, nil, later("the bus has no topic or stream for it yet")
+	}
+	if r.opts.Recovery.Rereading(r.opts.Stream) {
+		return nil, nil, later("a topic or stream is read again")
+	}
+	slices.Sort(numbers)
+	return boundaries, slices.Compact(numbers), nil
+}
+
+// register returns the number of a TP.
+func (r lists) register(ctx context.Context, tp sink.TPRef) (uint32, error) {
+	number := r.opts.Committer.Number(r.opts.Stream, tp)
+	if number != 0 {
+		return number, nil
+	}
+	err := r.reader.retrier.wait(owning, forEver, func() (err error) {
+		number, err = r.opts.Recovery.Register(ctx, r.opts.Stream, tp)
+		return err
+	})
+	if err != nil || number == 0 {
+		return 0, later("%s is not registered yet: %v", tp.Name, err)
+	}
+	return number, nil
+}
+
+// publishAll sends them, which catch-up reads as messages of others, until all of them are
+// acknowledged. It returns why the bus refuses one for good.
+func (r lists) publishAll(ctx context.Context, boundaries []sink.Message) (refused string, err error) {
+	var outcome sink.Outcome
+	err = r.reader.retrier.wait(owning, forEver, func() (err error) {
+		outcome, err = r.opts.Sink.Publish(ctx, boundaries)
+		return err
+	})
+	switch {
+	case errors.Is(err, sink.ErrUnknownOutcome) || errors.Is(err, sink.ErrFenced):
+		return "", &unresolvedError{fmt.Errorf("%w: %w", stream.ErrReadBack, err)}
+	case err != nil:
+		return "", err
+	case len(outcome.Rejected) > 0:
+		return "the bus refuses a boundary of the list: " + outcome.Rejected[0].Reason, nil
+	case !outcome.AllAcked():
+		return "", later("the bus has taken a part of the boundaries")
+	}
+	return "", nil
+}
+
+// alsoWanted returns those rows of a page of a full list that the tail or the ledger has yet to
+// publish, and whose entities the bus has by another row: behind the end of the list would be late.
+func (r *republishing) alsoWanted(ctx context.Context, asked *stream.Republish, page *page) (rows map[uint64]bool, err error) {
+	if asked.List == "" {
+		return nil, nil
+	}
+	var unread []source.Row
+	var keys [][]byte
+	for _, row := range page.Rows {
+		if !r.gaps.toPublish(row.ID) {
+			continue
+		}
+		digest, err := r.opts.Encoder.Digest(row)
+		if err != nil {
+			return nil, &unfitError{err}
+		}
+		if len(digest.Key) <= store.MaxEntity && !digest.Keyless {
+			unread, keys = append(unread, row), append(keys, slices.Clone(digest.Key))
+		}
+	}
+	if len(keys) == 0 {
+		return nil, nil
+	}
+	entries, err := r.entities.lookup(ctx, keys)
+	if err != nil {
+		return nil, err
+	}
+	rows = make(map[uint64]bool)
+	for i := range entries {
+		rows[unread[i].ID] = entries[i].State == store.Live
+	}
+	return rows, nil
+}
+
+// firstOpen returns the index of the first row of a full list of which the entity is to be looked
+// at again, len(rows) for none: the next page begins with it. Its entity may be another row's, and
+// so not be published again with this one.
+func (r *republishing) firstOpen(rows []source.Row, decisions []stream.Decision, done *stream.Republished) int {
+	i := slices.IndexFunc(decisions, func(d stream.Decision) bool { return d.Open() })
+	if i < 0 {
+		return len(rows)
+	}
+	done.Cursor, done.State = min(done.Cursor, rows[i].ID-1), ""
+	r.waits = fmt.Sprintf("the entity of row %d is being moved", rows[i].ID)
+	return i
+}
