@@ -193,7 +193,9 @@ func TestARefusedLoginIsNotTriedAtAllBrokers(t *testing.T) {
 	if n := logins.Load(); n != 1 {
 		t.Errorf("%d logins", n)
 	}
-	sinktest.Until(t, "it logs in again", func() bool { return kafka.Dial(sinktest.Deadline(t), s, c.ListenAddrs()[0]) != nil && logins.Load() > 1 })
+	sinktest.Until(t, "it logs in again", func() bool {
+		return kafka.Dial(sinktest.Deadline(t), s, c.ListenAddrs()[0]) != nil && logins.Load() > 1
+	})
 }
 
 // TestALoginWithoutAnAnswer ends with its context, and at a time limit with a remedy.
