@@ -18,19 +18,18 @@ const (
 	repeats
 )
 
-// findings has every finding, in the order of a report, and what a report says of it.
-var findings []struct {
+// finding is what a report says of a code.
+type finding struct {
 	Code
 	list
 	words string
 }
 
+// findings has every finding, in the order of a report.
+var findings []finding
+
 func define(l list, code Code, words string) Code {
-	findings = append(findings, struct {
-		Code
-		list
-		words string
-	}{code, l, words})
+	findings = append(findings, finding{code, l, words})
 	return code
 }
 
