@@ -166,10 +166,8 @@ func (s *table) foldEntity(m *Message, e *envelope, v *verdict, stamp *stamp) (n
 			s.rootless++
 		}
 	case n.several:
-		// The order in which partitions are read is none, so links are not judged.
-		if awaited, ok := s.awaited[n]; ok && awaited.link == e.uuid {
-			delete(s.awaited, n)
-		}
+		// The order in which partitions are read is none, so links are not judged: brokenLink passes
+		// over what was awaited before.
 		if isLast {
 			n.advance(this, v.op)
 		} else {
