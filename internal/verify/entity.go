@@ -166,8 +166,8 @@ func (s *table) foldEntity(m *Message, e *envelope, v *verdict, stamp *stamp) (n
 			s.rootless++
 		}
 	case n.several:
-		// The order in which partitions are read is none, so links are not judged: brokenLink passes
-		// over what was awaited before.
+		// The order in which partitions are read is none, so links are not judged: brokenLink
+		// passes over what was awaited before.
 		if isLast {
 			n.advance(this, v.op)
 		} else {
