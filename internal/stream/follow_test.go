@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -225,33 +224,6 @@ func TestReadingsThatStandStill(t *testing.T) {
 			t.Errorf("the start waits for messages that are gone: %+v", r.c.Progress().Streams)
 			for range 5 {
 				b.other("x")
-			}
-			<-done
-		}
-	})
-	started(t, "the end is lost while a hole is read", func(t *testing.T, b *bus, r *rig) {
-		for range 10 {
-			b.other("x")
-		}
-		var once sync.Once
-		b.fails(func(sink.Span) error {
-			once.Do(func() { b.lose("d", 5) })
-			return nil
-		})
-		r.run()
-		r.pass(10 * time.Minute)
-		done := make(chan error, 1)
-		go func() { done <- r.c.Resolve(t.Context(), "s") }()
-		r.pass(10 * time.Minute)
-		select {
-		case err := <-done:
-			if err != nil {
-				t.Error(err)
-			}
-		default:
-			t.Error("a publish of unknown outcome is not resolved")
-			for range 9 {
-				b.other("y")
 			}
 			<-done
 		}

@@ -49,26 +49,6 @@ func TestWait(t *testing.T) {
 			t.Errorf("%d batches are synced: the registration of the other stream is not", synced)
 		}
 	})
-	bubble(t, "what the store has is not left to read", func(t *testing.T) {
-		b := newBus("d", "e")
-		for n := range 3 {
-			b.says(ours("a", 5, uint64(n+1)))
-		}
-		both := func(o *stream.Options) { o.Streams[0].Destinations = []string{"d", "e"} }
-		batches, _ := newRig(t, b, nil, both, "s").start().disk.applied()
-		b.append("e", ours("b", 5, 4).stored())
-		open := b.holds("e")
-		r := newRig(t, b, batches, both, "s")
-		done := r.starting()
-		synctest.Wait()
-		if s := r.c.Progress().Streams[0]; s.Ready || s.Left != 1 {
-			t.Errorf("one message of four is left: %+v", s)
-		}
-		close(open)
-		if err := <-done; err != nil {
-			t.Fatal(err)
-		}
-	})
 	bubble(t, "a wait ends with its context, and an unknown stream is an error", func(t *testing.T) {
 		r := newRig(t, newBus("d"), nil, nil, "s")
 		ctx, cancel := context.WithTimeoutCause(t.Context(), time.Second, errKilled)

@@ -28,37 +28,6 @@ func TestLateMessagesThatCannotBeRead(t *testing.T) {
 	})
 }
 
-func TestAnOutageOfTheStoreOfOneTP(t *testing.T) {
-	bubble(t, "it lasts though other TPs are read meanwhile", func(t *testing.T) {
-		b := newBus("d", "e")
-		r := newRig(t, b, nil, func(o *stream.Options) { o.Streams[0].Destinations = []string{"d", "e"} }, "s").start()
-		r.feeds["s"].fail(stream.ErrUnread, "a")
-		r.run()
-		b.says(ours("a", 5, 1))
-		r.pass(2 * time.Minute)
-		since := func() time.Time {
-			t.Helper()
-			all := r.faults.Outages()
-			if len(all) != 1 {
-				t.Fatalf("the outages are %+v", all)
-			}
-			return all[0].Since
-		}
-		before := since()
-		b.append("e", ours("b", 5, 2).stored())
-		r.pass(2 * time.Minute)
-		r.wantSeen("s", "b*")
-		if now := since(); now != before {
-			t.Errorf("it began %v later once more", now.Sub(before))
-		}
-		r.feeds["s"].fail(nil, "")
-		r.pass(time.Minute)
-		if err := r.faults.Err(); err != nil {
-			t.Errorf("it lasts: %v", err)
-		}
-	})
-}
-
 func TestACopyIsLaterThanTheStoreWas(t *testing.T) {
 	bubble(t, "what a later process has dropped is forgotten though another stream was ready first", func(t *testing.T) {
 		key := store.Key{Stream: "s", Shard: "x"}

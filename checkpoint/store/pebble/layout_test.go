@@ -3,7 +3,6 @@ package pebble
 import (
 	"bytes"
 	"encoding/binary"
-	"fmt"
 	"path/filepath"
 	"testing"
 
@@ -132,29 +131,6 @@ func TestPebbleIsAStore(t *testing.T) {
 func TestRandomBatchesDoAsInMemory(t *testing.T) {
 	t.Parallel()
 	storetest.RunBatches(t, fixture(t, func(entity []byte) uint64 { return hashOf(entity) % 50 }), testall.Cases(30, 120))
-}
-
-func TestAFilterLacksNoHashThatWasAdded(t *testing.T) {
-	f := newFilter()
-	const size = 20_000
-	missed := 0
-	for n := range size {
-		stream, hash := uint32(n%3), hashOf(fmt.Append(nil, "known ", n))
-		if !f.lacks(stream, hashOf(fmt.Append(nil, "unknown ", n))) {
-			missed++
-		}
-		if f.add(stream, hash) || f.lacks(stream, hash) {
-			t.Fatalf("full after %d hashes, or the last one is missing", n)
-		}
-	}
-	for n := range size {
-		if f.lacks(uint32(n%3), hashOf(fmt.Append(nil, "known ", n))) {
-			t.Fatalf("lacks hash %d", n)
-		}
-	}
-	if missed > size/1000 {
-		t.Errorf("%d of %d hashes that were not added are not missing", missed, size)
-	}
 }
 
 func TestOnlyANewStoreHasAFilterUntilItIsFull(t *testing.T) {
