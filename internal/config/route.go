@@ -105,12 +105,15 @@ func (c *Config) destinations(streams []Stream, unknown string, typed, former bo
 		}
 		for _, table := range tables {
 			types := []string{unknown}
-			if encoder, err := c.Encoder(s, table); typed && err != nil {
-				types = []string{open}
-			} else if typed && s.Kind == event.Release {
-				types = []string{encoder.Type(event.Published)}
-			} else if typed {
-				types = []string{encoder.Type(event.Added), encoder.Type(event.Modified), encoder.Type(event.Deleted)}
+			if typed {
+				switch encoder, err := c.Encoder(s, table); {
+				case err != nil:
+					types = []string{open}
+				case s.Kind == event.Release:
+					types = []string{encoder.Type(event.Published)}
+				default:
+					types = []string{encoder.Type(event.Added), encoder.Type(event.Modified), encoder.Type(event.Deleted)}
+				}
 			}
 			for _, one := range types {
 				all = c.fill(all, s, table, unknown, one, former)

@@ -246,3 +246,14 @@ func TestWithFile(t *testing.T) {
 }
 
 func second(_ []string, err error) error { return err }
+
+// TestShortSecrets are parts of words.
+func TestShortSecrets(t *testing.T) {
+	var r Redactor
+	for _, secret := range []string{"a", "", "table"[:shortestSecret-1]} {
+		r.add(secret)
+	}
+	if got := r.Clean("table"); got != "table" {
+		t.Errorf("%q", got)
+	}
+}
