@@ -27,41 +27,33 @@ import (
 
 func TestMain(m *testing.M) { world.Main(m) }
 
-// programs build all examples at once, without the race detector or with it, and return their
-// folder.
-var programs = map[bool]func() (dir string, err error){false: building(false), true: building(true)}
+// programs builds all examples at once, and returns their folder.
+var programs = sync.OnceValues(func() (dir string, err error) {
+	if dir, err = os.MkdirTemp("", "bridge-examples-"); err != nil {
+		return "", err
+	}
+	testenv.AtExit(func() { os.RemoveAll(dir) })
+	args := []string{"build", "-ldflags=-w", "-o", dir + "/"}
+	if world.RaceDetector {
+		args = append(args, world.RaceFlags...)
+	}
+	for line := range lines {
+		if name, flags, _ := strings.Cut(line, " "); flags == "" {
+			args = append(args, "example.org/bridge/examples/"+name)
+		}
+	}
+	out, err := exec.Command("go", args...).CombinedOutput()
+	if err != nil {
+		err = fmt.Errorf("build the examples: %w: %s", err, out)
+	}
+	return dir, err
+})
 
-func building(race bool) func() (dir string, err error) {
-	return sync.OnceValues(func() (dir string, err error) {
-		if dir, err = os.MkdirTemp("", "bridge-examples-"); err != nil {
-			return "", err
-		}
-		testenv.AtExit(func() { os.RemoveAll(dir) })
-		args := []string{"build", "-ldflags=-w", "-o", dir + "/"}
-		if race {
-			args = append(args, world.RaceFlags...)
-		}
-		for line := range lines {
-			if name, flags, _ := strings.Cut(line, " "); flags == "" {
-				args = append(args, "example.org/bridge/examples/"+name)
-			}
-		}
-		build := exec.Command("go", args...)
-		build.Env = append(os.Environ(), fmt.Sprintf("CGO_ENABLED=%d", map[bool]int{true: 1}[race]))
-		out, err := build.CombinedOutput()
-		if err != nil {
-			err = fmt.Errorf("build the examples: %w: %s", err, out)
-		}
-		return dir, err
-	})
-}
-
-// play runs an example to its end, with the race detector or without it, and looks at what it has
-// printed.
-func play(t *testing.T, race bool, line string, env ...string) {
+// play runs an example to its end and looks at what it has printed.
+func play(t *testing.T, line string, env ...string) {
 	t.Helper()
 	name, flags, _ := strings.Cut(line, " ")
-	dir, err := programs[race]()
+	dir, err := programs()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -70,7 +62,7 @@ func play(t *testing.T, race bool, line string, env ...string) {
 	cmd := exec.CommandContext(ctx, filepath.Join(dir, name), strings.Fields(flags)...)
 	// It ends the bridge beside it.
 	cmd.Cancel, cmd.WaitDelay = func() error { return cmd.Process.Signal(syscall.SIGTERM) }, time.Minute
-	cmd.Env = append(append(os.Environ(), "EXAMPLE_BRIDGE="+world.Binary(t, race), "TMPDIR="+t.TempDir()), env...)
+	cmd.Env = append(append(os.Environ(), "EXAMPLE_BRIDGE="+world.Binary(t, world.RaceDetector), "TMPDIR="+t.TempDir()), env...)
 	var out, errs bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &errs
 	if err := cmd.Run(); err != nil {
@@ -114,15 +106,12 @@ var lines = map[string][]string{
 func TestExamples(t *testing.T) {
 	for _, name := range slices.Sorted(maps.Keys(lines)) {
 		t.Run(name, func(t *testing.T) {
-			race := world.RaceDetector
 			if strings.HasPrefix(name, "hundred-databases") {
 				testall.Long(t) // and alone: its processes keep the machine busy
-				// With it 400 tables in files take five minutes. On real servers they have it.
-				race = false
 			} else {
 				t.Parallel()
 			}
-			play(t, race, name)
+			play(t, name)
 		})
 	}
 }
@@ -145,7 +134,7 @@ func TestExamplesOnRealServers(t *testing.T) {
 							t.Parallel()
 						}
 						database := server.NewDatabase(t)
-						play(t, world.RaceDetector, name, "EXAMPLE_SOURCE_URL="+server.URL("root", "", database), "EXAMPLE_SOURCE_B_URL="+second.URL("root", "", ""),
+						play(t, name, "EXAMPLE_SOURCE_URL="+server.URL("root", "", database), "EXAMPLE_SOURCE_B_URL="+second.URL("root", "", ""),
 							"EXAMPLE_SINK_URL="+b.Env()["BRIDGE_SINK_URL"])
 					})
 				}
