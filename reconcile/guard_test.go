@@ -50,6 +50,14 @@ func TestGuardCheck(t *testing.T) {
 	}
 }
 
+func TestGuardBeyond(t *testing.T) {
+	for room, want := range map[uint64]bool{0: true, 300: true, 950: false} {
+		if got := (reconcile.Guard{MaxDeletes: 10}).Beyond(reconcile.Found{Rows: 5, Live: 1000, Gone: 1000}, room); got != want {
+			t.Errorf("with room for %d more: %v", room, got)
+		}
+	}
+}
+
 // TestGuardHoldsDeletesBack of 50 and 2500 rows: below and above what the guard lets pass whatever
 // their share, and more than one nomination.
 func TestGuardHoldsDeletesBack(t *testing.T) {

@@ -90,6 +90,15 @@ func (p *plant) pass(d time.Duration) {
 }
 
 func TestSchedulerRuns(t *testing.T) {
+	t.Run("what is asked for at once, not at the next look at the owners", inBubble(func(t *testing.T) {
+		p := newPlant(t, reconcile.Run{})
+		p.start()
+		p.pass(500 * time.Millisecond)
+		p.scheduler.Request("orders", reconcile.Mode{})
+		synctest.Wait()
+		p.ran(1)
+		p.stop()
+	}))
 	t.Run("none of what is paused, and what was asked for before does not wait for ever", inBubble(func(t *testing.T) {
 		now := time.Now()
 		p := newPlant(t, reconcile.Run{Started: now.Add(-2 * time.Hour), Ended: now.Add(-time.Hour)}, reconcile.Run{})

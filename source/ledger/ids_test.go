@@ -116,8 +116,11 @@ func TestIDsBelowTheLowestNeedNoPart(t *testing.T) {
 	s := ledger.NewIDs(1000, d.load)
 	s.Add([]source.Range{{First: 5, Last: 9}})
 	d.save(s.Changed())
-	if _, err := ledger.RestoreIDs(1000, d.load, inOrder([]ledger.Chunk{{Key: 6, Bytes: d[5]}})); !errors.Is(err, ledger.ErrDamaged) {
-		t.Errorf("a part below its key is restored: %v", err)
+	part := ledger.Chunk{Key: 5, Bytes: d[5]}
+	for name, parts := range map[string][]ledger.Chunk{"below its key": {{Key: 6, Bytes: part.Bytes}}, "twice": {part, part}} {
+		if _, err := ledger.RestoreIDs(1000, d.load, inOrder(parts)); !errors.Is(err, ledger.ErrDamaged) {
+			t.Errorf("a part is restored %s: %v", name, err)
+		}
 	}
 	s, err := ledger.RestoreIDs(0, func(uint64) ([]byte, error) { return nil, errors.New("unreadable") }, inOrder(d.chunks()))
 	if err != nil {
