@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"math/bits"
-	"strconv"
 	"strings"
 )
 
@@ -113,47 +112,30 @@ var ErrNewerForm = errors.New("the header " + HeaderState + " has a newer form t
 // each state has one text. Key is a part of text. It allocates nothing but an error, which shares
 // no memory with text and wraps ErrNewerForm where that is why.
 func ParseState(text string) (State, error) {
-	plain, key, keyed := strings.Cut(text, " k=")
-	p := stateParser{rest: plain}
-	switch form := p.number(" ", 32); {
-	case !p.failed && form > stateNumber:
+	p := stateParser{rest: text}
+	form := p.number("form", "", 32)
+	if !p.failed && form > stateNumber {
 		return State{}, fmt.Errorf("%w: form %d, this one reads %d", ErrNewerForm, form, stateNumber)
-	case form < stateNumber:
-		p.failed = true
 	}
-	s := State{Epoch: p.number(" ", 64), Seq: p.number(" ", 64)}
-	s.Term, s.Acked, s.Index = uint32(p.number(".", 32)), uint32(p.number(".", 32)), uint32(p.number(" ", 32))
-	switch digest := p.word(" "); {
-	case digest == "t":
-		s.Kind = StateTombstone
-	case digest == "x":
-		s.Kind = StateAbsent
-	case len(digest) == digestText.EncodedLen(len(s.Digest)):
-		// What does not decode is not written again.
-		_, _ = digestText.Decode(s.Digest[:], []byte(digest))
+	p.check("form", form == stateNumber)
+	s := State{Epoch: p.number("epoch", " ", 64), Seq: p.number("seq", " ", 64)}
+	s.Term = uint32(p.number("term", " ", 32))
+	s.Acked = uint32(p.number("acked", ".", 32))
+	s.Index = uint32(p.number("index", ".", 32))
+	s.Kind = p.digest(&s.Digest)
+	s.Floor = p.number("floor", " ", 64)
+	s.Since = p.optional("since", "@")
+	s.Hash = uint32(p.number("hash", " ", 32))
+	s.Low = p.optional("l", " l=")
+	if id, ok := strings.CutPrefix(p.rest, " e="); ok {
+		p.event(&s.Event, id)
 	}
-	floor := stateParser{rest: p.word(" ")}
-	if s.Floor = floor.number("@", 64); floor.rest != "" {
-		s.Since = floor.number(" ", 64)
+	if key, ok := strings.CutPrefix(p.rest, " k="); ok && len(key) > 1 && key[len(key)-1] == '.' {
+		s.Key, p.rest = key[:len(key)-1], ""
 	}
-	s.Hash = uint32(p.number(" ", 32))
-	for p.rest != "" {
-		switch p.word("=") {
-		case "l":
-			s.Low = p.number(" ", 64)
-		case "e":
-			if id := p.word(" "); len(id) == hex.EncodedLen(len(s.Event)) {
-				_, _ = hex.Decode(s.Event[:], []byte(id))
-			}
-		default:
-			p.failed = true
-		}
+	if p.check("end", p.rest == ""); p.failed {
+		return State{}, fmt.Errorf("read the header %s: %s at byte %d of %.200q is none that bridge writes", HeaderState, p.field, len(text)-p.left, text)
 	}
-	var memory [256]byte
-	if p.failed || floor.failed || string(AppendState(memory[:0], &s)) != plain || keyed && (len(key) < 2 || key[len(key)-1] != '.') {
-		return State{}, fmt.Errorf("read the header %s: %.200q is not a state that bridge writes", HeaderState, text)
-	}
-	s.Key = strings.TrimSuffix(key, ".")
 	return s, nil
 }
 
@@ -161,17 +143,74 @@ func ParseState(text string) (State, error) {
 type stateParser struct {
 	rest   string
 	failed bool
+	// field is where the first failure is, named as in decision 17, left the length of rest there.
+	field string
+	left  int
 }
 
-// word returns what comes before a separator, or the rest.
-func (p *stateParser) word(separator string) (word string) {
-	word, p.rest, _ = strings.Cut(p.rest, separator)
-	return word
+// check notes that a field is wrong where the rest begins.
+func (p *stateParser) check(field string, ok bool) {
+	if !ok && !p.failed {
+		p.failed, p.field, p.left = true, field, len(p.rest)
+	}
 }
 
-// number reads hexadecimal digits before a separator.
-func (p *stateParser) number(separator string, bits int) uint64 {
-	n, err := strconv.ParseUint(p.word(separator), 16, bits)
-	p.failed = p.failed || err != nil
+// number reads what is before a number, and digits: hexadecimal in lower case, no leading zeros.
+func (p *stateParser) number(field, before string, bits int) (n uint64) {
+	rest, ok := strings.CutPrefix(p.rest, before)
+	p.rest = rest
+	i := 0
+	for ; i < len(rest); i++ {
+		digit := rest[i] - '0'
+		if digit > 9 {
+			if digit = rest[i] - 'a' + 10; digit < 10 || digit > 15 {
+				break
+			}
+		}
+		n = n<<4 | uint64(digit)
+	}
+	p.check(field, ok && i > 0 && i <= bits/4 && (i == 1 || rest[0] != '0'))
+	p.rest = rest[i:]
 	return n
+}
+
+// optional reads a number that is above zero, or not there.
+func (p *stateParser) optional(field, before string) (n uint64) {
+	if strings.HasPrefix(p.rest, before) {
+		n = p.number(field, before, 64)
+		p.check(field, n > 0)
+	}
+	return n
+}
+
+// digest reads a blank and the digest, t or x.
+func (p *stateParser) digest(dst *[16]byte) (kind StateKind) {
+	rest, ok := strings.CutPrefix(p.rest, " ")
+	p.rest = rest
+	word, _, _ := strings.Cut(rest, " ")
+	switch {
+	case word == "t":
+		kind = StateTombstone
+	case word == "x":
+		kind = StateAbsent
+	case len(word) == digestText.EncodedLen(len(dst)):
+		// The decoder skips line breaks, which leaves fewer bytes.
+		n, err := digestText.Decode(dst[:], []byte(word))
+		ok = ok && err == nil && n == len(dst)
+	default:
+		ok = false
+	}
+	p.check("digest", ok)
+	p.rest = rest[len(word):]
+	return kind
+}
+
+// event reads digits that are not all 0 and in lower case.
+func (p *stateParser) event(dst *[16]byte, text string) {
+	var again [2 * len(dst)]byte
+	digits := text[:min(len(text), len(again))]
+	// What does not decode is not written again.
+	_, _ = hex.Decode(dst[:], []byte(digits))
+	p.check("e", string(hex.AppendEncode(again[:0], dst[:])) == digits && *dst != [16]byte{})
+	p.rest = text[len(digits):]
 }

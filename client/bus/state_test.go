@@ -89,10 +89,13 @@ func TestStatesAreRefused(t *testing.T) {
 }
 
 func TestANewerFormIsSaid(t *testing.T) {
-	for _, text := range []string{"2", "2 of anything", "a 1 1", "10 1"} {
-		if _, err := bus.ParseState(text); !errors.Is(err, bus.ErrNewerForm) {
+	for text, newer := range map[string]bool{"2": true, "2 of anything": true, "a 1 1": true, "10 1": true, "2\tof": true, "02 1": false, "A": false} {
+		if _, err := bus.ParseState(text); errors.Is(err, bus.ErrNewerForm) != newer {
 			t.Errorf("%q: %v", text, err)
 		}
+	}
+	if _, err := bus.ParseState("1 1 1 0.0.0 tt 0 0"); err == nil || !strings.Contains(err.Error(), "digest at byte 12 of") {
+		t.Errorf("the error does not say where: %v", err)
 	}
 }
 
