@@ -183,7 +183,7 @@ func TestOpenSaysWhatIsInTheWay(t *testing.T) {
 		}
 		defer listener.Close()
 		dir := t.TempDir()
-		refused(t, dir, listener.Addr().String(), "another process has the port")
+		refused(t, dir, listener.Addr().String(), "another process has the port: end it; or choose another one")
 		open(t, dir, "a")
 	})
 }

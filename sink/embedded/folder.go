@@ -69,7 +69,7 @@ func probe(file *os.File) error {
 func listenOn(ctx context.Context, address string, options *server.Options) error {
 	// The server would report a taken port to its log alone.
 	if err := tryAddress(ctx, address); err != nil {
-		return fmt.Errorf("listen on %s: %w: choose another one; port 0 is a free one", address, err)
+		return fmt.Errorf("listen on %s: %w; or choose another one: port 0 is a free one", address, err)
 	}
 	host, port, err := net.SplitHostPort(address)
 	if err != nil {
@@ -85,12 +85,14 @@ func listenOn(ctx context.Context, address string, options *server.Options) erro
 func tryAddress(ctx context.Context, address string) error {
 	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", address)
 	if errors.Is(err, syscall.EADDRINUSE) {
-		return errors.New("another process has the port")
+		return errors.New("another process has the port: end it")
 	}
 	if err != nil {
 		return err
 	}
-	return listener.Close()
+	// Nothing was accepted that a failing close could lose.
+	_ = listener.Close()
+	return nil
 }
 
 // gate makes connections to the server and can end them all. The server exchanges its queues of
