@@ -90,6 +90,15 @@ func SetClaimWithin(s *Sink, d time.Duration) { s.transactions.producer.claimWit
 // SetAbortWithin sets how long Close waits for brokers.
 func SetAbortWithin(s *Sink, d time.Duration) { s.transactions.abortWithin = d }
 
+// Pace returns how many bytes are taken in behind transactions of which each took so long.
+func Pace(s *Sink, took ...time.Duration) (room []int) {
+	for _, d := range took {
+		s.transactions.pace(d)
+		room = append(room, s.transactions.room)
+	}
+	return room
+}
+
 // SetTransactionTimeout sets the time limit of transactions, in ms, by which a process knows its
 // own takeover.
 func SetTransactionTimeout(s *Sink, ms int32) { s.transactions.producer.signature = ms }

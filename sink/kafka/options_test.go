@@ -3,6 +3,7 @@ package kafka_test
 import (
 	"context"
 	"errors"
+	"math"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -57,6 +58,18 @@ func TestSecretsThatCannotBeSentAreNotQuoted(t *testing.T) {
 			strings.Contains(err.Error(), "two-secret") || strings.Contains(err.Error(), "0007") {
 			t.Errorf("Ready: %q, want %q", err, c.want)
 		}
+	}
+}
+
+// TestLoginsWithAPassword: it is read again at each attempt. SCRAM-SHA-512 is that of acceptance
+// tests.
+func TestLoginsWithAPassword(t *testing.T) {
+	for _, mechanism := range []string{kafka.Plain, kafka.ScramSHA256} {
+		c := fake(t, kfake.EnableSASL(), kfake.Superuser(mechanism, "user", "right"), kfake.SeedTopics(1, "t"))
+		var asked atomic.Int64
+		password := func() (string, error) { return []string{"wrong", "right"}[min(asked.Add(1)-1, 1)], nil }
+		login := &kafka.SASL{Mechanism: mechanism, Username: "user", Password: password}
+		publish(t, open(t, kafka.Options{Connection: kafka.Connection{Brokers: c.ListenAddrs(), SASL: login}}), series("t", "k", 0, 10, 2))
 	}
 }
 
@@ -176,6 +189,25 @@ func loginTo(t *testing.T, answer func(r *kmsg.SASLAuthenticateResponse)) (*kfak
 	var held tokens
 	held.put("good")
 	return c, open(t, kafka.Options{Connection: kafka.Connection{Brokers: c.ListenAddrs(), SASL: held.login()}}), c.ListenAddrs()[0]
+}
+
+func TestALoginTellsHowLongItLasts(t *testing.T) {
+	for _, c := range []struct {
+		code  int16
+		ms    int64
+		lasts time.Duration
+	}{
+		{0, 60_000, 48 * time.Second}, {0, 0, 0}, {0, -1, 0}, {0, math.MaxInt64, 292 * 24 * time.Hour},
+		{int16(kafkago.SASLAuthenticationFailed), 60_000, 0},
+	} {
+		_, s, address := loginTo(t, func(r *kmsg.SASLAuthenticateResponse) { r.ErrorCode, r.SessionLifetimeMillis = c.code, c.ms })
+		if err := kafka.Dial(sinktest.Deadline(t), s, address); (err != nil) != (c.code != 0) {
+			t.Errorf("%+v: %v", c, err)
+		}
+		if got := kafka.Renewal(s); got > c.lasts || got < c.lasts/2 {
+			t.Errorf("%+v: the sink will connect again in %v", c, got)
+		}
+	}
 }
 
 // TestARefusedLoginIsNotTriedAtAllBrokers of a list, one after the other.

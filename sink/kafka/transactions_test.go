@@ -290,3 +290,15 @@ func TestATransactionTakesSoMuch(t *testing.T) {
 	}
 	once(t, "one", c.ListenAddrs(), sent)
 }
+
+// TestThePaceOfTransactions: slow ones make the next ones smaller, within bounds.
+func TestThePaceOfTransactions(t *testing.T) {
+	opts := transactional(t, []string{"127.0.0.1:1"})
+	opts.TransactionTimeout = time.Minute
+	s := open(t, opts)
+	const slow, quick = 8 * time.Second, 7 * time.Second
+	room := kafka.Pace(s, slices.Concat([]time.Duration{quick, quick, slow}, slices.Repeat([]time.Duration{slow}, 9), slices.Repeat([]time.Duration{quick}, 20))...)
+	if got, want := append(room[:4:4], room[11], room[31]), []int{8 << 20, 16 << 20, 8 << 20, 4 << 20, 256 << 10, 64 << 20}; !slices.Equal(got, want) {
+		t.Errorf("room %v, want %v", got, want)
+	}
+}
