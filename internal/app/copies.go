@@ -99,6 +99,11 @@ func (a *App) openCopies() error {
 		g.ShutOut = a.shutOut
 	}
 	a.generations = buscopy.NewGenerations(g)
+	if !cfg.Sink.ExactlyOnce && !a.opts.inside {
+		// With exactly-once the bus shuts out a process of a former number. A command works whether
+		// or not others hear of it.
+		a.heard = a.generations.Heard
+	}
 	o.Slot, o.Permit = slotOf(cfg, a.generations), a.generations.Permit
 	a.copies = buscopy.NewKeeper(o)
 	return nil

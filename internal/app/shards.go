@@ -36,9 +36,11 @@ type parts struct {
 	copies *buscopy.Keeper
 	// generations are those of the number of shares, nil where copies is.
 	generations *buscopy.Generations
-	admissions  *admissions
-	faults      *outage.Log
-	metrics     *shard.Metrics
+	// heard returns when this process may publish a batch; nil: it may.
+	heard      func(context.Context) error
+	admissions *admissions
+	faults     *outage.Log
+	metrics    *shard.Metrics
 	// tap shows published events to those who listen.
 	tap    *tap.Tap
 	logger *slog.Logger
@@ -150,6 +152,7 @@ func newShard(cfg *config.Config, s *appStream, table string, p *parts, tables i
 		Committer:       p.committer,
 		Recovery:        p.queued(admission{p.recovery, p.admissions, table}, store.Key{Stream: s.Name, Shard: table}, db),
 		Deciding:        deciding,
+		Heard:           p.heard,
 		Decided:         decided,
 		Left:            p.carried.shards[store.Key{Stream: s.Name, Shard: table}],
 		Newest:          newestOf(cfg, s.Stream, table, p),

@@ -1,6 +1,7 @@
 package buscopy
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -32,6 +33,8 @@ type Generations struct {
 	// shares.
 	works  bool
 	joined uint64
+	// signed is when the last sign of life was given that the bus has taken.
+	signed time.Time
 	// before are the keys of the processes of the share that had entered when this one began: true
 	// has those of when its turn came. own is its key.
 	before map[bool][]string
@@ -62,7 +65,8 @@ const silence = 45 * time.Second
 
 var (
 	// ErrFormer is returned to a process that works by a former number of shares.
-	ErrFormer = errors.New("the number of shares has changed")
+	ErrFormer  = errors.New("the number of shares has changed")
+	errUnheard = fmt.Errorf("the bus has taken no sign of life of this process for %s", silence)
 	// ErrNumber is returned to a command that has another number than the one in force.
 	ErrNumber = errors.New("the command has another number of shares")
 )
@@ -325,13 +329,50 @@ func (g *Generations) signKey() string {
 	return fmt.Sprintf("%ss%d.%d", g.begin, g.Joined(), g.opts.Share.Index)
 }
 
-// Sign gives a sign of life, where there are shares or were some.
+// Sign gives a sign of life, where there are shares or were some. It returns ErrFormer where the
+// former sign is so old that others could change the number, and have done so.
 func (g *Generations) Sign(ctx context.Context) error {
-	if g.Joined() == 0 {
+	generation, begun := g.Joined(), time.Now()
+	if generation == 0 {
 		return nil
 	}
-	value := fmt.Sprintf("%s %s %d", g.opts.Host, g.token, time.Now().UnixMilli())
-	return g.opts.Bucket.Put(ctx, g.signKey(), []byte(value))
+	value := fmt.Sprintf("%s %s %d", g.opts.Host, g.token, begun.UnixMilli())
+	if err := g.opts.Bucket.Put(ctx, g.signKey(), []byte(value)); err != nil {
+		return err
+	}
+	if !g.isHeard() {
+		if s, err := g.readNew(ctx); err != nil || s.generation > generation {
+			return cmp.Or(err, ErrFormer)
+		}
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.signed = begun
+	return nil
+}
+
+// isHeard reports whether others still wait for this process, where there are shares or were some.
+func (g *Generations) isHeard() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.joined == 0 || time.Since(g.signed) < silence
+}
+
+// Heard returns once others wait for this process before they change the number: at once but for
+// one that stood still, or whose signs the bus did not take. Without it, such a process would go on
+// beside those by another number until it looks at that.
+func (g *Generations) Heard(ctx context.Context) error {
+	if g.isHeard() {
+		return nil
+	}
+	g.opts.Waits(errUnheard)
+	for !g.isHeard() {
+		if err := backoff.Pause(ctx, 100*time.Millisecond); err != nil {
+			return err
+		}
+	}
+	g.opts.Waits(nil)
+	return nil
 }
 
 // Permit returns nil if the generation of the process is the last one, else ErrFormer. It is to be
@@ -355,8 +396,10 @@ func (g *Generations) Run(ctx context.Context) error {
 		if !works {
 			continue
 		}
-		// An error shows at the next copy of the progress.
-		_ = g.Sign(ctx)
+		// Another error shows at the next copy of the progress.
+		if errors.Is(g.Sign(ctx), ErrFormer) {
+			return g.Permit(ctx)
+		}
 		if time.Since(looked) < silence {
 			continue
 		}

@@ -197,6 +197,15 @@ func TestAProcessThatStandsStill(t *testing.T) {
 		expect(t, next)
 		time.Sleep(time.Minute)
 		expect(t, next, next...)
+		// It publishes nothing before it has looked, the others do.
+		soon, end := context.WithTimeout(t.Context(), time.Second)
+		defer end()
+		if err := still.Heard(soon); err == nil || next[0].Heard(t.Context()) != nil {
+			t.Errorf("it publishes: %v", err)
+		}
+		if err := still.Sign(t.Context()); !errors.Is(err, buscopy.ErrFormer) {
+			t.Errorf("it is heard: %v", err)
+		}
 		still.takes()
 		if err := still.Permit(t.Context()); !errors.Is(err, buscopy.ErrFormer) {
 			t.Errorf("it is permitted: %v", err)

@@ -49,6 +49,8 @@ type Options struct {
 	// Deciding, where it is not nil, returns an error where this process must not decide about
 	// START any more. It waits for the bus.
 	Deciding func(ctx context.Context) error
+	// Heard, where it is not nil, returns when this process may publish a batch.
+	Heard func(ctx context.Context) error
 	// Decided, where it is not nil, returns once the bus has the decision about START of the shard
 	// beside its messages (decision 23): before the first row is read. The store has it by then.
 	Decided func(ctx context.Context, since uint64) error

@@ -301,3 +301,20 @@ func TestAStopOutlivesARefill(t *testing.T) {
 		})
 	}
 }
+
+// TestPublishedRowsAreSavedWithTheirPosition: a restored copy of the store reads back what it
+// lacks, and the ids of these rows are watched, too.
+func TestPublishedRowsAreSavedWithTheirPosition(t *testing.T) {
+	b := newBench(t)
+	write(b.table, "old", 1, 100)
+	b.runTo(t, 100)
+	before := copyStore(t, b.store)
+	write(b.table, "old", 101, 37)
+	b.runTo(t, 137)
+	b.store = before
+	b.fails(127, "second")
+	write(b.table, "new", 1, 40)
+	s, _ := b.run(t)
+	expectText(t, stopped(t, s), "10 were others, from id 128 on", "bridge checkpoint set items items 127;")
+	expectRun(t, b.ids(topic), 1, 137)
+}

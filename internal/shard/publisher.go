@@ -59,6 +59,11 @@ func (p *publisher) publish(ctx context.Context, b *batch) error {
 	if len(b.messages) == 0 {
 		return p.record(ctx, b, 0, nil)
 	}
+	if p.opts.Heard != nil {
+		if err := p.retrier.wait(publishing, forEver, func() error { return p.opts.Heard(ctx) }); err != nil {
+			return err
+		}
+	}
 	first := p.stamper.stamp(p.epoch, b)
 	p.opts.Committer.Sending(p.opts.Stream, first, uint64(len(b.messages)))
 	// However this ends: readers wait for the outcome.

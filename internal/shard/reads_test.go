@@ -112,12 +112,11 @@ func TestAPageWaitsForABusNoLongerThanItIsTrue(t *testing.T) {
 // TestManyShardsWithLittleMemory has rows larger than what a read reserves, too.
 func TestManyShardsWithLittleMemory(t *testing.T) {
 	const shards, rows, most, reads = 8, 500, 64 << 10, 2
-	limit := int64(most + shards*10_000)
 	limits := shard.NewLimits(most, 1, reads)
 	stream := limits.Stream()
 	var reading, tooMany atomic.Int64
 	around := func(_ context.Context, _ source.Query, read func() error) error {
-		if reading.Add(1) > reads || limits.InFlight() > limit {
+		if reading.Add(1) > reads || limits.InFlight() > most {
 			tooMany.Add(1)
 		}
 		defer reading.Add(-1)

@@ -2,6 +2,7 @@ package stream
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"iter"
 	"reflect"
@@ -13,6 +14,7 @@ import (
 	"example.org/bridge/checkpoint/store"
 	"example.org/bridge/checkpoint/store/storetest/memory"
 	"example.org/bridge/internal/panics"
+	"example.org/bridge/internal/published"
 	"example.org/bridge/sink"
 	"example.org/bridge/source"
 	"example.org/bridge/source/ledger"
@@ -228,5 +230,48 @@ func TestAStatusWaitsForNobody(t *testing.T) {
 	}
 	if r := shown(); r.Cursor != 40 || r.Rows != 40 {
 		t.Errorf("after a batch: %+v", r)
+	}
+}
+
+// TestAPanicForgetsNothingThatWasDropped: what was not nominated is still known behind a panic.
+func TestAPanicForgetsNothingThatWasDropped(t *testing.T) {
+	f := newLateFeed(t, memory.New(), 0)
+	f.runs("a")
+	f.overflowed()
+	f.fault = crash
+	if err := panics.Guard(func() error { return f.ForgetDecided(t.Context()) }); !panics.Is(err) {
+		t.Fatal(err)
+	}
+	f.fault = nil
+	if err := f.ForgetDecided(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	p, _, err := f.kept.Progress(t.Context(), store.Key{Stream: "s", Shard: "a"})
+	if err != nil || !p.ReconcileDue {
+		t.Errorf("no reconcile is due: %+v, %v", p, err)
+	}
+}
+
+func TestTheBusTellsTheRowsThatAListOfAnOlderBuildHides(t *testing.T) {
+	s := memory.New()
+	head := binary.BigEndian.AppendUint64([]byte{2}, 77)
+	head = append(binary.AppendVarint(head, 5), "\x04db-1"...)
+	part := binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64([]byte{1, 9}, 3), 4)
+	err := s.Apply(t.Context(), &store.Batch{Shards: []store.ShardChange{{Key: store.Key{Stream: "s", Shard: "a"}, Parts: []store.Part{
+		{Kind: store.Published, Number: 0, Bytes: head}, {Kind: store.Published, Number: 9, Bytes: part},
+	}}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := newLateFeed(t, s, 10)
+	newest := []published.Row{{ID: 9, Content: 7, Identity: 8}, {ID: 10, Content: 1, Identity: 2}}
+	origin := published.Origin{Shape: 5, Server: "db-1/shop", Started: 3}
+	f.SetNewest("a", newest, origin)
+	_, list, err := f.Begin(t.Context(), "a", ledger.Options{Order: source.OrderStrict, MaxBytes: 1}, 16)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if list.Origin() != origin || len(list.Rows()) != 2 {
+		t.Errorf("the list has %+v of %+v", list.Rows(), list.Origin())
 	}
 }

@@ -9,6 +9,23 @@ import (
 )
 
 func TestClaims(t *testing.T) {
+	t.Run("a row is decided about behind the one before of its batch", func(t *testing.T) {
+		k := newDesk(t)
+		c := k.begin("a")
+		k.decide(c, 7, stateA).Publish(eventA)
+		if d := k.decide(c, 7, stateA); d.News || d.Known.Event != eventA {
+			t.Fatalf("the same state is news: %+v", d)
+		}
+		d := k.decide(c, 7, stateB)
+		if !d.News || d.Op != event.Modified || d.Previous() != eventA {
+			t.Fatalf("%+v", d)
+		}
+		d.Publish(eventB)
+		k.acknowledge(c)
+		if e := k.stored(); e.Event != eventB || e.Digest != stateB {
+			t.Fatalf("%+v", e)
+		}
+	})
 	t.Run("a shard has one batch at a time", func(t *testing.T) {
 		k := newDesk(t)
 		k.begin("a")

@@ -294,3 +294,25 @@ func TestMoversReadsATableAtATimeWhereEntitiesBelongToTheirTable(t *testing.T) {
 		t.Errorf("%v", shards)
 	}
 }
+
+// TestTwoRowsOfATableDoNotAlternate is about a KEY that is not unique.
+func TestTwoRowsOfATableDoNotAlternate(t *testing.T) {
+	s := newScripted(t)
+	s.movers.opts.Read = func(_ context.Context, _ string, entities [][]byte) (FoundRows, error) {
+		reading := s.readKeys(entities, true)
+		for i := range reading.Rows[0] {
+			// The lower id was modified later.
+			f := &reading.Rows[0][i]
+			f.Modified = noon.Add(-time.Duration(f.Row) * time.Second)
+		}
+		return reading, nil
+	}
+	s.a.table[1], s.a.table[2], s.a.last = toyRow{state: moved}, toyRow{state: active}, 2
+	for range 5 {
+		s.a.notices[1], s.a.notices[2] = true, true
+		s.idle(t.Context())
+	}
+	if got := s.says(); !slices.Equal(got, []int{moved, active, moved}) {
+		t.Errorf("the bus says %v", got)
+	}
+}

@@ -199,7 +199,8 @@ func (s *ShardState) trim() {
 // of a row counts, not what was read; what the list has of a row that says the same stays: it tells
 // the row from another one.
 func (s *ShardState) restore(list *published.Log) {
-	if len(list.Rows()) == 0 {
+	if len(list.Rows()) == 0 || list.Origin() == (published.Origin{}) {
+		// A list of an older build says nothing that could be compared.
 		list.SetOrigin(s.origin)
 	}
 	if list.Origin().Fits(s.origin) {
