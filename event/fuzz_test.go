@@ -63,6 +63,7 @@ var fuzzZones = []*time.Location{time.UTC, time.FixedZone("", 8*3600), time.Fixe
 // FuzzAppend proves the encoder equal to encoding/json: any row of any columns has the members of
 // the reference.
 func FuzzAppend(f *testing.F) {
+	f.Add([]byte("0010000100000000000000000"))
 	f.Add([]byte("\x00\x03orders\x04\x50\x04text"))
 	f.Add([]byte{3, 1, 2, 7, 0, 200, 1, 2, 3, 4, 5, 6, 10, 6, 200, 50, 1, 2, 3, 4, 5, 6, 1, 2, 3, 8, 0, 200, 9, 9, 9})
 	f.Add([]byte("\x05\x01\x01\x06\x00\x40\x12{\"a\": \"\xe2\x80\xa8<&>\"}\x04\x00\x40\x06\xe2\x80\xa9\xff\x00\x1f"))

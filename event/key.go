@@ -97,8 +97,9 @@ func (t *keyTexts) bits(text []byte) (v []byte, ok bool) {
 	if n, err := strconv.ParseUint(string(text), 10, 64); err == nil {
 		v = binary.BigEndian.AppendUint64(nil, n)
 		v = append([]byte{}, v[min(7, len(v)-len(bytes.TrimLeft(v, "\x00"))):]...)
-		t.text = strconv.AppendUint(t.text[:0], n, 10)
-		return v, bytes.Equal(t.text, text)
+		if t.text = strconv.AppendUint(t.text[:0], n, 10); bytes.Equal(t.text, text) {
+			return v, true
+		}
 	}
 	_, short := appendBits(t.text[:0], text)
 	return text, !short
