@@ -120,7 +120,10 @@ func compare(t *testing.T, o event.Options, columns *source.Columns, names []str
 	}
 	values := slices.Clone(row.Values)
 	for n, i := range columns.Key {
-		values[i] = keys[n]
+		want := row.Values[i]
+		if values[i] = keys[n]; columns.List[i].Kind != source.Bit && (!bytes.Equal(keys[n], want) || (keys[n] == nil) != (want == nil)) {
+			t.Errorf("key column %d is %q, want %q", n, keys[n], want)
+		}
 	}
 	compareEvent(t, gone, o, columns, names, values)
 	if !bytes.Equal(gone.Key, ev.Key) || !gone.FromClock || !gone.Time.IsZero() || gone.ID == ev.ID || gone.Digest != [16]byte{} {
