@@ -55,7 +55,10 @@ func TestPublish(t *testing.T) {
 
 	t.Run("a destination that is not a subject is rejected", func(t *testing.T) {
 		s, _, name := onStream(t, broker, natsjs.StreamConfig{})
-		for _, subject := range []string{name + ".a b", name + "..a", name + ".*", "", "." + name} {
+		// A line has 66 bytes beyond its subject, and servers take 4096 by default.
+		longest := name + "." + strings.Repeat("x", 4096-66-len(name)-1)
+		mustPublish(t, s, messages(longest, "long", 1, 1))
+		for _, subject := range []string{name + ".a b", name + "..a", name + ".*", "", "." + name, longest + "x"} {
 			out, err := s.Publish(sinktest.Deadline(t), messages(subject, "bad", 1, 1))
 			if err != nil || len(out.Rejected) != 1 {
 				t.Errorf("%q: the outcome is %+v, %v", subject, out, err)

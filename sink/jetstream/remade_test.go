@@ -5,11 +5,13 @@ import (
 	"crypto/tls"
 	"fmt"
 	"net/url"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
 	natsjs "github.com/nats-io/nats.go/jetstream"
 
 	"example.org/bridge/client"
@@ -69,6 +71,69 @@ func TestAStreamThatIsCreatedAgain(t *testing.T) {
 				t.Errorf("%d sessions, want one for each making of the stream", n)
 			}
 		})
+	}
+
+	t.Run("has no messages that the former one has acknowledged to the same call", func(t *testing.T) {
+		p, s, stream, name := behindProxy(t, server, natsjs.StreamConfig{})
+		held := p.PauseAfter(8 << 10)
+		batch, done := messages(name+".a", "long", 10_000, 100), make(chan sink.Outcome, 1)
+		go func() {
+			out, err := s.Publish(sinktest.Deadline(t), batch)
+			if err != nil || !out.AllAcked() {
+				t.Errorf("%d of %d acknowledged: %v", out.Acked(), len(batch), err)
+			}
+			done <- out
+		}()
+		// The first answers have come, and not enough of them for the last message to be sent.
+		<-held
+		again := remake(t, js, stream.CachedInfo().Config)
+		p.Heal()
+		out := <-done
+		if n := wantThere(t, again, batch, out); n == 0 || n == len(batch) || len(out.TPs) != 2 {
+			t.Errorf("%d of %d messages are said to lie on the stream as it is now, the TPs are %+v", n, len(batch), out.TPs)
+		}
+	})
+}
+
+// TestConsumersThatRepublish is what docs/how-to.md says of headers that NATS keeps: a message that
+// is published again with all of them is refused, and a stream that sources this one has none.
+func TestConsumersThatRepublish(t *testing.T) {
+	t.Parallel()
+	server := testenv.AnyNATS(t)
+	for _, claim := range []bool{false, true} {
+		stream, options := claimed(t, server, natsjs.StreamConfig{})
+		if !claim {
+			options.Claim = ""
+		}
+		const rows = 20
+		mustPublish(t, open(t, options), messages(options.Stream+".a", "row", rows, 5))
+		other := server.CreateStream(t, natsjs.StreamConfig{}).CachedInfo().Config.Name + ".b"
+		refused := map[bool]int{}
+		for _, m := range testenv.Consume(t, stream, options.Stream+".a") {
+			for _, all := range []bool{true, false} {
+				again := &nats.Msg{Subject: other, Data: m.Value, Header: nats.Header{}}
+				for header, value := range m.Headers {
+					if all || !strings.HasPrefix(header, "Nats-") {
+						again.Header.Set(header, value)
+					}
+				}
+				if _, err := server.JetStream(t).PublishMsg(sinktest.Deadline(t), again); err != nil {
+					refused[all]++
+				}
+			}
+		}
+		if refused[true] != rows || refused[false] != 0 {
+			t.Errorf("exactly once %t: %d of %d messages are refused with all headers, %d without those of NATS", claim, refused[true], rows, refused[false])
+		}
+		copied := server.CreateStream(t, natsjs.StreamConfig{Sources: []*natsjs.StreamSource{{Name: options.Stream}}})
+		sinktest.Until(t, "the source is copied", func() bool { return len(testenv.Consume(t, copied, "")) >= rows })
+		for _, m := range testenv.Consume(t, copied, "") {
+			for header := range m.Headers {
+				if strings.HasPrefix(header, "Nats-Expected-") || strings.HasPrefix(header, "Nats-Batch-") {
+					t.Fatalf("the copy of %s has the header %s", m.ID, header)
+				}
+			}
+		}
 	}
 }
 

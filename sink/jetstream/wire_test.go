@@ -25,11 +25,16 @@ func TestWhatIsNotStored(t *testing.T) {
 	}
 }
 
-// TestWhatIsNoAnswer is a refusal, and proves nothing.
+// TestWhatIsNoAnswer is a refusal, and proves nothing but where its status says that.
 func TestWhatIsNoAnswer(t *testing.T) {
 	for _, data := range []string{"", "{", `{"stream":"S"}`, `{"stream":"S","seq":0}`} {
 		if a := parseAck(&nats.Msg{Data: []byte(data)}); a.err == nil || a.code != 0 || a.notStored() {
 			t.Errorf("%q: %+v, want a refusal without code", data, a)
+		}
+	}
+	for status, want := range map[string]int{"503": statusNobody, "429": statusFull} {
+		if a := parseAck(&nats.Msg{Header: nats.Header{"Status": {status}}}); a.err == nil || a.code != want || !a.notStored() {
+			t.Errorf("%s: %+v, want a refusal with %d", status, a, want)
 		}
 	}
 }
@@ -60,6 +65,14 @@ func TestTheSizeOnTheWire(t *testing.T) {
 		}
 		if got := wireSize(&m); got != int64(size) {
 			t.Errorf("wireSize is %d, on the wire it is %d", got, size)
+		}
+	}
+	size := wireSize(&m)
+	for l, word := range map[limits]string{
+		{payload: size, message: size}: "", {message: -1}: "", {payload: size - 1}: "max_payload", {payload: size, message: size - 1}: "max_msg_size",
+	} {
+		if why := l.refusal(&m); (why == "") != (word == "") || !strings.Contains(why, word) {
+			t.Errorf("%d bytes for %+v: %q", size, l, why)
 		}
 	}
 }
