@@ -32,7 +32,7 @@ var shareFaults = []fault{
 	},
 	{
 		name: "share-paused", family: "shares", shares: 3, repeats: true, prepare: withProgress,
-		what: "one of three shares stands still for 20 s, again and again; the others go on",
+		what: "one of three shares stands still for 20 s, again and again",
 		inject: func(tr *trial) {
 			tr.harmShares(3, func(d *world.Daemon) { d.Signal(syscall.SIGSTOP) }, func(d *world.Daemon) {
 				tr.outage(20 * time.Second)
@@ -42,7 +42,7 @@ var shareFaults = []fault{
 	},
 	{
 		name: "share-cut", family: "shares", shares: 3, repeats: true,
-		what: "the way of one of three shares to the bus swallows all data for 20 s, again and again; the others go on",
+		what: "the way of one of three shares to the bus swallows all data for 20 s, again and again",
 		prepare: func(tr *trial) {
 			withProgress(tr)
 			through(tr)
@@ -77,7 +77,7 @@ var shareFaults = []fault{
 	},
 	{
 		name: "shares-change", family: "shares", shares: 3, repeats: true,
-		what: "three shares become one process without, four, six and three shares, and none; one of each former number wakes up later",
+		what: "3, no, 4, 6, 3 and no shares; a process of each former number wakes up",
 		prepare: func(tr *trial) {
 			withProgress(tr)
 			tr.Daemon.Path = world.Faulty(tr.T)
