@@ -52,7 +52,7 @@ func TestParseRefuses(t *testing.T) {
 	for want, change := range map[string]func(*sink.Stored){
 		"no header bridge-state":     func(m *sink.Stored) { m.Headers = m.Headers[:4] },
 		"newer form":                 func(m *sink.Stored) { m.Headers[4].Value = []byte("2") },
-		"is not a state that bridge": func(m *sink.Stored) { m.Headers[4].Value = []byte("1 5") },
+		"seq at byte 3":              func(m *sink.Stored) { m.Headers[4].Value = []byte("1 5") },
 		"eiffel-id":                  func(m *sink.Stored) { m.Headers[0].Value = []byte("x") },
 		"is not a row id":            func(m *sink.Stored) { m.Headers[1].Value = []byte("18446744073709551616") },
 		"no header bridge-row-id":    func(m *sink.Stored) { m.Headers[1].Value = nil },
