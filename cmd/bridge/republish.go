@@ -25,8 +25,8 @@ instead. Rows that the tail has yet to publish are left to it, and rows that
 are gone are left out.
 
 With --all it is the full list of a capability stream: all of its entities,
-between boundaries that tell consumers in each partition where the list begins and
-ends, so that they replace what they hold.
+between boundaries that tell consumers in each partition where the list begins
+and ends, so that they replace what they hold.
 
 Without rows, it shows how far the last request is. One request a table runs
 at a time. It is part of the progress: it goes on after a kill and, with

@@ -195,6 +195,10 @@ func TestKeysWaitForAGaleraCluster(t *testing.T) {
 	}
 	server := testenv.StartMariaDB(t, "--wsrep-on=ON", "--wsrep-provider="+library, "--wsrep-cluster-address=gcomm://", "--binlog-format=ROW",
 		"--innodb-autoinc-lock-mode=2", "--wsrep-node-address=127.0.0.1", "--wsrep-provider-options=gmcast.listen_addr=tcp://127.0.0.1:0;ist.recv_addr=127.0.0.1:0")
+	eventually(t, func() bool {
+		var name, state string
+		return server.Root(t).QueryRow("SHOW STATUS LIKE 'wsrep_ready'").Scan(&name, &state) == nil && state == "ON"
+	})
 	b := newBase(t, server)
 	b.exec(t, "CREATE TABLE t (id INT PRIMARY KEY AUTO_INCREMENT, name VARCHAR(50) NOT NULL UNIQUE)")
 	b.exec(t, "INSERT INTO t VALUES (1, 'a')")
