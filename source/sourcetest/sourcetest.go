@@ -132,8 +132,8 @@ func Read(t testing.TB, s source.Shard, q source.Query) *source.Page {
 }
 
 // Refused fails the test unless a read of the shard fails with want, or where that is nil with an
-// error that trying again may heal, and names the words. It returns the error.
-func Refused(t *testing.T, s source.Shard, want error, words ...string) error {
+// error that trying again may heal, and names the words.
+func Refused(t *testing.T, s source.Shard, want error, words ...string) {
 	t.Helper()
 	err := s.Read(t.Context(), source.Query{Limit: 5000}, new(source.Page))
 	Transient(t, err, want)
@@ -142,7 +142,6 @@ func Refused(t *testing.T, s source.Shard, want error, words ...string) error {
 			t.Fatalf("error %v, want one with %q", err, word)
 		}
 	}
-	return err
 }
 
 // Transient fails the test unless err is one that trying again may heal, or want if that is not
