@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"errors"
 	"math/rand/v2"
 	"time"
 
@@ -43,8 +44,8 @@ func (a *App) list(ctx context.Context, s *appStream) error {
 	request := httpapi.RepublishRequest{Stream: s.Name, All: true}
 	if s.Rate > 0 {
 		// The tails come first.
-		unbounded := 0
-		request.Rate = &unbounded
+		half := int(max(1, s.Rate/2))
+		request.Rate = &half
 	}
 	every := s.FullListInterval - rand.N(s.FullListInterval/listJitter+1)
 	for {
@@ -77,7 +78,10 @@ func (a *App) requestList(ctx context.Context, s *appStream, request *httpapi.Re
 	}
 	defer release()
 	shards, err := h.shardsOf(s.Stream, "")
-	if err != nil || len(shards) == 0 {
+	if err == nil && len(shards) == 0 {
+		err = errors.New("it has no table yet")
+	}
+	if err != nil {
 		return err
 	}
 	if _, err = h.saveRepublish(ctx, request, s.Stream, shards); err == nil {

@@ -140,3 +140,78 @@ func TestFullListByTheClock(t *testing.T) {
 	h.start()
 	h.eventually("further lists have ended", func() bool { lists, _ := h.listed(); return len(lists) > 2 })
 }
+
+// TestFullListOfWhatTheBusSays: an entity that lives by the bus is in the list, also where its row
+// is gone and the guard holds its delete back, and where another row has taken it over meanwhile. A
+// list that begins again ends.
+func TestFullListOfWhatTheBusSays(t *testing.T) {
+	h := newServers(t)
+	h.cfg.Streams[0].ReconcileMaxDeletes = 0.1
+	for i := range 200 {
+		h.insert("a/shop.t", fmt.Sprint("a", i+2), "old")
+	}
+	h.insert("b/shop.t", "b1", "old")
+	h.start()
+	t.Cleanup(func() { h.stop() })
+	h.saved()
+	for i := range 150 {
+		h.tables["a/shop.t"].Delete(uint64(i + 10))
+	}
+	h.reconcile()
+	h.eventually("the guard holds deletes back", func() bool { return h.shard("a/shop.t").Reconcile.Guard != "" })
+	h.away.Store("b", true)
+	h.republishAll(nil)
+	h.halfListed()
+	lists, last := h.app.streams[0].feed.Lists(), h.app.streams[0].feed.Lists().Last()
+	if err := lists.End(t.Context(), last.Number, "", ""); err != nil {
+		t.Fatal(err)
+	}
+	h.eventually("the list begins again", func() bool {
+		list := h.list(stream.Republishing)
+		return list.List != "" && string(list.List) != last.List
+	})
+	h.halfListed()
+	h.tables["a/shop.t"].Delete(2)
+	h.insert("a/shop.t", "a3", "old")
+	h.away.Delete("b")
+	h.list(stream.RepublishDone)
+	if lists, open := h.listed(); len(lists) != 1 || open != 1 || len(lists[0]) != 201 || !maps.Equal(lists[0], h.folded()) {
+		t.Errorf("%d lists have ended, %d are open, the first has %d of %d entities", len(lists), open, len(lists[0]), len(h.folded()))
+	}
+}
+
+// TestFullListBesideDeadLetters: an entity of which the bus has refused the first event is in no
+// list, and no list ends where the bus may have an older event of one that was refused.
+func TestFullListBesideDeadLetters(t *testing.T) {
+	h := emptyHousehold(t, serversEnv("BRIDGE_STREAM_MOVES_TABLE", "a/shop.t,b/shop.t", "BRIDGE_STREAM_MOVES_DEAD_LETTER", "dead", "BRIDGE_STREAM_MOVES_DEAD_LETTER_LIMIT", "3"))
+	h.newShop("a")
+	h.newShop("b")
+	h.topics = []string{"moves"}
+	h.bus.Create("moves")
+	h.bus.Create("dead")
+	h.bus.Reject(func(m *sink.Message) string {
+		if m.Destination == "moves" && strings.Contains(string(m.Value), "bad") {
+			return "too large"
+		}
+		return ""
+	})
+	h.insert("a/shop.t", "a1", "old")
+	h.insert("a/shop.t", "a2", "bad")
+	h.start()
+	t.Cleanup(func() { h.stop() })
+	h.saved()
+	h.republishAll(nil)
+	h.list(stream.RepublishDone)
+	if lists, _ := h.listed(); len(lists) != 1 || !maps.Equal(lists[0], map[string]string{"a1": "old"}) || len(h.bus.Messages("dead")) != 1 {
+		t.Errorf("the lists are %v with %d dead letters", lists, len(h.bus.Messages("dead")))
+	}
+	h.update("a/shop.t", 1, "a1", "bad")
+	h.eventually("the change is refused", func() bool { return len(h.bus.Messages("dead")) == 2 })
+	h.republishAll(nil)
+	if list := h.list(stream.RepublishFailed); !strings.Contains(string(list.Error), "dead letter") {
+		t.Errorf("the list has failed with %q", list.Error)
+	}
+	if lists, open := h.listed(); len(lists) != 1 || open != 1 || len(h.bus.Messages("dead")) != 2 {
+		t.Errorf("the lists are %v, %d are open, with %d dead letters", lists, open, len(h.bus.Messages("dead")))
+	}
+}

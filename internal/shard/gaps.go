@@ -181,6 +181,10 @@ func (g *gaps) advance(ctx context.Context, b *batch, at ledger.Age) error {
 		return err
 	}
 	g.handed, g.at = time.Now(), at.Steady
+	if own := g.opts.Feed.Republish(g.opts.Name); b.republished == nil && b.claims != nil && b.claims.Moved && own != nil && own.List != "" {
+		// The table that had the entity may have ended without it.
+		b.republished = &stream.Republished{Number: own.Number, State: stream.Republishing}
+	}
 	b.brings = stream.Read{
 		Shard: g.opts.Name, Since: g.since, Compared: b.compared, Claims: b.claims, Republished: b.republished,
 		Through: b.through, Passed: b.passed, Filled: b.filled, At: at.Steady, Now: b.made,

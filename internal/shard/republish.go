@@ -39,8 +39,11 @@ type republishing struct {
 	each uint64
 	// waits says why the next page is tried again, as the status has it.
 	waits string
-	// ofList says that the request is part of a full list.
-	ofList bool
+	// scanned is up to which row the view was looked at for what a full list lacks, open why
+	// something of that is left for the next time. resting has last messages be kept whole.
+	scanned uint64
+	open    string
+	resting bool
 }
 
 func newRepublishing(n *nominations, asked <-chan struct{}) *republishing {
@@ -69,6 +72,10 @@ func (r *republishing) active() bool {
 // step publishes a page, and sets the timer for the next one.
 func (r *republishing) step(ctx context.Context) error {
 	if !r.active() {
+		if r.opts.Feed.Lists().Last().Running() {
+			// It may begin again.
+			r.next.Reset(againPause)
+		}
 		return nil
 	}
 	// What is on its way is not published yet.
@@ -95,8 +102,9 @@ func (r *republishing) step(ctx context.Context) error {
 
 // stepPage publishes a page, and returns when the next one is due.
 func (r *republishing) stepPage(ctx context.Context, asked *stream.Republish) (pause time.Duration, err error) {
-	if r.ofList = asked.List != ""; r.number != asked.Number {
+	if r.number != asked.Number {
 		r.number, r.matcher = asked.Number, nil
+		r.scanned, r.open = 0, ""
 		r.scan, r.failures = r.opts.BatchRows, 0
 		r.opts.RepublishRate.Set(asked.Rate)
 		r.opts.Logger.Info("publishing again what a person has asked for", "from", asked.From, "to", asked.To, "keys", len(asked.Keys), "behind", asked.Cursor)
@@ -174,11 +182,14 @@ func (r *republishing) idsAgain(ctx context.Context, asked *stream.Republish, ro
 	done := &stream.Republished{Number: asked.Number}
 	q := source.Query{Limit: rows, MaxBytes: r.opts.Limits.pageBytes()}
 	q.After, q.Through = max(asked.Cursor, asked.From-min(1, asked.From)), r.end(asked)
+	if q.After >= q.Through && asked.List != "" {
+		return r.rest(ctx, asked, rows)
+	}
 	if q.After >= q.Through {
 		done.Cursor, done.State = asked.Cursor, stream.RepublishDone
 		return 0, r.finish(ctx, done)
 	}
-	p := &portion{q: q, through: q.Through, last: true}
+	p := &portion{q: q, through: q.Through, last: asked.List == ""}
 	if asked.Where != "" {
 		var ranges []source.Range
 		if ranges, p.through, err = r.match(ctx, asked, q, rows); err != nil {
@@ -226,8 +237,9 @@ func (r *republishing) portion(ctx context.Context, asked *stream.Republish, p *
 		if more && used > 0 {
 			done.Cursor = page.Rows[used-1].ID
 		}
+		done.List = asked.List != ""
 		b.republished = endAt(done, p.last && !more)
-		wanted, err := r.wanted(ctx, asked, page)
+		wanted, err := r.wanted(asked, page)
 		if err != nil {
 			return err
 		}
@@ -303,11 +315,7 @@ func (r *republishing) values(keys []string) ([][][]byte, error) {
 
 // wanted returns those rows of a page that are to be published again: not one that the tail or the
 // ledger has yet to publish, nor one that the bus has of this request.
-func (r *republishing) wanted(ctx context.Context, asked *stream.Republish, page *page) (rows []source.Row, err error) {
-	unread, err := r.alsoWanted(ctx, asked, page)
-	if err != nil {
-		return nil, err
-	}
+func (r *republishing) wanted(asked *stream.Republish, page *page) (rows []source.Row, err error) {
 	for _, row := range page.Rows {
 		unit := row.ID
 		if len(asked.Keys) > 0 {
@@ -319,7 +327,7 @@ func (r *republishing) wanted(ctx context.Context, asked *stream.Republish, page
 				continue
 			}
 		}
-		if (!r.gaps.toPublish(row.ID) || unread[row.ID]) && !asked.IsDone(unit) {
+		if !r.gaps.toPublish(row.ID) && !asked.IsDone(unit) {
 			rows = append(rows, row)
 		}
 	}
@@ -358,14 +366,16 @@ func (r *republishing) addStatesAgain(ctx context.Context, b *batch, page *page,
 	if err != nil {
 		return err
 	}
-	first := len(rows)
-	if r.ofList {
-		first = r.firstOpen(rows, decisions, done)
-	}
 	for i, row := range rows {
 		one := &decisions[i]
 		if !one.News {
 			continue
+		}
+		if said := last[one.Known.Event]; said.dead && done.List {
+			if said.first {
+				continue
+			}
+			return &unfitError{refusedLast(one.Entity)}
 		}
 		again, err := r.addLast(b, row, one, last)
 		if err == nil && !again {
@@ -374,12 +384,9 @@ func (r *republishing) addStatesAgain(ctx context.Context, b *batch, page *page,
 		if err != nil {
 			return &unfitError{err}
 		}
-		switch {
-		case i > first:
-			done.Done = append(done.Done, row.ID)
-		case again:
+		if again {
 			done.Rows++
-		default:
+		} else {
 			done.Changed++
 		}
 		if again || r.gaps.toPublish(row.ID) {

@@ -19,7 +19,7 @@ import (
 // published as news.
 func (r *republishing) addLast(b *batch, row source.Row, one *stream.Decision, last map[[16]byte]lastMessage) (is bool, err error) {
 	said, found := last[one.Known.Event]
-	if !one.Again || !found {
+	if !one.Again || !found || said.dead {
 		return false, nil
 	}
 	for _, op := range []event.Op{event.Added, event.Modified} {
@@ -62,6 +62,10 @@ type lastMessage struct {
 	row      uint64
 	format   sink.Format
 	value    []byte
+	// dead says that the bus has refused the event, first that it has none of before. stored is the
+	// whole message of an entity that a full list lacks.
+	dead, first bool
+	stored      sink.Stored
 }
 
 // lastBetween is how many others are read with them, and lastBetweenBytes about of which size.
@@ -120,9 +124,16 @@ func (r *republishing) readLast(ctx context.Context, tp string, at source.Range,
 			r.each = (7*r.each + uint64(len(m.Value))) / 8
 			var f sink.Fields
 			f.Read(m)
+			if string(f.Domain) != r.opts.Domain || string(f.Stream) != r.opts.Stream || string(f.Shard) != r.opts.Name {
+				return nil
+			}
+			if string(f.Type) == sink.DeadLetterType {
+				readDead(m, &f, last)
+				return nil
+			}
 			id, err := f.ParseID()
 			wanted, is := last[id]
-			if err != nil || !is || string(f.Type) == sink.DeadLetterType || string(f.Shard) != r.opts.Name {
+			if err != nil || !is {
 				return nil
 			}
 			said := lastMessage{entry: wanted.entry, format: bus.FormatOf(&f)}
@@ -132,6 +143,9 @@ func (r *republishing) readLast(ctx context.Context, tp string, at source.Range,
 			}
 			if said.time, said.previous = time.UnixMilli(at), previous; said.row != said.entry {
 				said.value = slices.Clone(m.Value)
+			}
+			if r.resting {
+				said.stored = cloneOf(m)
 			}
 			last[id] = said
 			return nil
@@ -149,4 +163,16 @@ func (r *republishing) readLast(ctx context.Context, tp string, at source.Range,
 		span.From = next
 	}
 	return nil
+}
+
+// readDead notes in last that the bus has refused an event.
+func readDead(m *sink.Stored, f *sink.Fields, last map[[16]byte]lastMessage) {
+	state, _, err := f.ParseState(m)
+	said, is := last[state.Event]
+	if err != nil || !is {
+		return
+	}
+	letter, err := sink.ParseDeadLetter(m.Value)
+	said.dead, said.first, said.time = true, err == nil && letter.Previous == "", time.UnixMilli(max(1, m.Time))
+	last[state.Event] = said
 }

@@ -8,10 +8,8 @@ import (
 	"strings"
 	"time"
 
-	"example.org/bridge/checkpoint/store"
 	"example.org/bridge/internal/stream"
 	"example.org/bridge/sink"
-	"example.org/bridge/source"
 )
 
 // lists does for a full list of the stream what is to be done of it beside the rows. It belongs to
@@ -54,7 +52,7 @@ func (r *republishing) turn(ctx context.Context) (asked *stream.Republish, pause
 	case leads:
 		return nil, againPause, r.lists.end(ctx, list)
 	}
-	return nil, 0, nil
+	return nil, againPause, nil
 }
 
 // save has a change of the list be durable.
@@ -62,12 +60,11 @@ func (r lists) save(ctx context.Context, change func() error) error {
 	return r.reader.retrier.wait(owning, forEver, func() error { return r.reader.retrier.writeStore(ctx, owning, change) })
 }
 
-// begin sends the boundaries that begin a list. Their stamp, which no message has, is its id:
-// all that is published again behind them has a higher one.
+// begin sends the boundaries that begin a list. Its id is a stamp, which no message has. What is
+// made once they are acknowledged, and so lies behind them, has a higher stamp than the list.
 func (r lists) begin(ctx context.Context, list *stream.Republish) error {
 	epoch := r.opts.Recovery.Epoch()
-	begun := &stream.Republish{Epoch: epoch.Number(), Seq: epoch.Next(1)}
-	begun.List = fmt.Sprintf("%x-%x", begun.Epoch, begun.Seq)
+	begun := &stream.Republish{Epoch: epoch.Number(), List: fmt.Sprintf("%x-%x", epoch.Number(), epoch.Next(1))}
 	boundaries, tps, err := r.boundaries(ctx, sink.ListBegins, begun.List)
 	if err != nil {
 		return err
@@ -79,7 +76,7 @@ func (r lists) begin(ctx context.Context, list *stream.Republish) error {
 	if refused != "" {
 		return r.save(ctx, func() error { return r.opts.Feed.Lists().End(ctx, list.Number, stream.RepublishFailed, refused) })
 	}
-	begun.TPs = tps
+	begun.TPs, begun.Seq = tps, epoch.Next(1)
 	r.opts.Logger.Info("a full list of the stream begins", "list", begun.List, "boundaries", len(boundaries))
 	return r.save(ctx, func() error { return r.opts.Feed.Lists().Begin(ctx, list.Number, begun, stream.ListName) })
 }
@@ -131,6 +128,9 @@ func (r lists) boundaries(ctx context.Context, kind, id string) (boundaries []si
 			number, err := r.register(ctx, sink.TPRef{Name: tps[i].Name, Incarnation: tps[i].Incarnation})
 			if err != nil {
 				return nil, nil, err
+			}
+			if r.opts.Committer.Lost(number, tps[i].End) {
+				return nil, nil, later("%s has lost messages, or does not show them yet", tps[i].Name)
 			}
 			numbers = append(numbers, number)
 			if at := tps[i].Name; tps[i].Destination != "" {
@@ -186,51 +186,4 @@ func (r lists) publishAll(ctx context.Context, boundaries []sink.Message) (refus
 		return "", later("the bus has taken a part of the boundaries")
 	}
 	return "", nil
-}
-
-// alsoWanted returns those rows of a page of a full list that the tail or the ledger has yet to
-// publish, and whose entities the bus has by another row: behind the end of the list would be late.
-func (r *republishing) alsoWanted(ctx context.Context, asked *stream.Republish, page *page) (rows map[uint64]bool, err error) {
-	if asked.List == "" {
-		return nil, nil
-	}
-	var unread []source.Row
-	var keys [][]byte
-	for _, row := range page.Rows {
-		if !r.gaps.toPublish(row.ID) {
-			continue
-		}
-		digest, err := r.opts.Encoder.Digest(row)
-		if err != nil {
-			return nil, &unfitError{err}
-		}
-		if len(digest.Key) <= store.MaxEntity && !digest.Keyless {
-			unread, keys = append(unread, row), append(keys, slices.Clone(digest.Key))
-		}
-	}
-	if len(keys) == 0 {
-		return nil, nil
-	}
-	entries, err := r.entities.lookup(ctx, keys)
-	if err != nil {
-		return nil, err
-	}
-	rows = make(map[uint64]bool)
-	for i := range entries {
-		rows[unread[i].ID] = entries[i].State == store.Live
-	}
-	return rows, nil
-}
-
-// firstOpen returns the index of the first row of a full list of which the entity is to be looked
-// at again, len(rows) for none: the next page begins with it. Its entity may be another row's, and
-// so not be published again with this one.
-func (r *republishing) firstOpen(rows []source.Row, decisions []stream.Decision, done *stream.Republished) int {
-	i := slices.IndexFunc(decisions, func(d stream.Decision) bool { return d.Open() })
-	if i < 0 {
-		return len(rows)
-	}
-	done.Cursor, done.State = min(done.Cursor, rows[i].ID-1), ""
-	r.waits = fmt.Sprintf("the entity of row %d is being moved", rows[i].ID)
-	return i
 }

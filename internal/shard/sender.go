@@ -323,6 +323,9 @@ func (s *sender) putAside(b *batch, index int, reason string) error {
 			s.aside = make(map[int]*putAside)
 		}
 		s.aside[index] = a
+		if done := b.republished; done != nil && done.List {
+			done.State, done.Error = stream.RepublishFailed, s.opts.Text(refusedLast(a.refused.Message.Key))
+		}
 	}
 	if a.smaller == len(excerpts) {
 		return &sink.RejectedError{Message: a.refused.Message, Reason: a.refused.Reason, DeadLetter: s.opts.DeadLetter, Entity: a.refused.Entity}

@@ -196,6 +196,14 @@ func (c *Committer) Number(stream string, tp sink.TPRef) uint32 {
 	return number
 }
 
+// Lost reports whether a TP that ends there has lost messages which were covered.
+func (c *Committer) Lost(number uint32, end uint64) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	t := c.tps.get(number)
+	return t != nil && t.has(end)
+}
+
 // number is Number. It reports whether another TP of that name is registered.
 func (c *Committer) number(stream string, tp sink.TPRef) (number uint32, another bool) {
 	c.mu.Lock()

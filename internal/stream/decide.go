@@ -46,12 +46,6 @@ type Decision struct {
 	behind *item
 }
 
-// Open reports whether the last event of an entity that lives is not published again, where that
-// was asked for: the entity is nominated, or its row takes it over without an event.
-func (d *Decision) Open() bool {
-	return d.Nominate || !d.News && d.item != nil && d.Known.State == store.Live
-}
-
 // Previous is the event id that the next event of the entity links to; zero for none. It is valid
 // once the messages before it have been published.
 func (d *Decision) Previous() [16]byte {
@@ -189,6 +183,7 @@ func (v *View) decide(c *Claims, d *Decision, i int) {
 	case c.Again && d.Known.State == store.Live && !d.Deleted && !moves:
 		d.News, d.Again = true, true
 	case moves:
+		c.Moved = true
 		entry = d.Known
 		entry.Shard, entry.Row = c.shard, d.ID
 	default:

@@ -207,9 +207,9 @@ type Republished struct {
 	// Cursor is up to where all is done then. Rows and Changed are to be added.
 	Cursor        uint64
 	Rows, Changed uint64
-	// Done are ids above Cursor that are done as well.
-	Done []uint64
-	// State and Error are set where it ends.
+	// List says that it is of a full list, which ends where the bus refuses a message of it.
+	List bool
+	// State and Error are set where it ends. Republishing has one that was done go on.
 	State RepublishState
 	Error string
 }
@@ -221,9 +221,10 @@ func (r *Republish) Advance(done *Republished, now time.Time) bool {
 		return false
 	}
 	r.Cursor = max(r.Cursor, done.Cursor)
-	r.noted = append(r.noted, done.Done...)
 	r.Rows, r.Changed = r.Rows+done.Rows, r.Changed+done.Changed
-	if done.State != "" && r.Running() {
+	if done.State == Republishing && r.State == RepublishDone {
+		r.State, r.Ended = Republishing, time.Time{}
+	} else if done.State != "" && done.State != Republishing && r.Running() {
 		r.State, r.Error, r.Ended = done.State, done.Error, now
 	}
 	return true

@@ -1,0 +1,214 @@
+package shard
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"example.org/bridge/checkpoint/store"
+	"example.org/bridge/event"
+	"example.org/bridge/internal/stream"
+	"example.org/bridge/sink"
+	"example.org/bridge/source/ledger"
+)
+
+const (
+	// restAtOnce entries of the view are looked at together, restReads times in a row.
+	restAtOnce, restReads = 1000, 20
+	// restBytes is about how many bytes of messages are kept whole.
+	restBytes = 4 << 20
+)
+
+// rest publishes again what no page of a full list has brought of the entities that live by the
+// view: their rows are gone, or count as gone, and their Deleted events are held back or yet to
+// come; or other rows have them. So what the list lacks has its Deleted event on the bus.
+func (r *republishing) rest(ctx context.Context, asked *stream.Republish, rows int) (used int, err error) {
+	left, through, end, err := r.unlisted(ctx, asked, min(rows, max(1, restBytes/max(1, int(r.each)))))
+	switch {
+	case err != nil:
+		return 0, err
+	case len(left) > 0:
+		if err := r.restAgain(ctx, asked, left); err != nil {
+			return 0, err
+		}
+		r.scanned = through
+		return len(left), nil
+	case !end:
+		r.scanned = through
+		return 0, nil
+	case r.open != "":
+		r.waits, r.scanned, r.open = r.open, 0, ""
+		return 0, nil
+	}
+	r.scanned = 0
+	return 0, r.finish(ctx, &stream.Republished{Number: asked.Number, Cursor: asked.Cursor, State: stream.RepublishDone})
+}
+
+// unlisted returns up to most of the next entities that live and whose last messages lie before the
+// list, and up to which row the view was looked at; end says that it has no more.
+func (r *republishing) unlisted(ctx context.Context, asked *stream.Republish, most int) (left []store.Change, through uint64, end bool, err error) {
+	through = r.scanned
+	var list []store.Change
+	for range restReads {
+		err = r.reader.retrier.readStore(ctx, func() (err error) {
+			list, err = r.opts.View.ByRow(ctx, r.opts.Name, through, restAtOnce, list[:0])
+			return err
+		})
+		if err != nil || len(list) == 0 {
+			return nil, through, err == nil, err
+		}
+		for _, one := range list {
+			known := &one.Entry
+			switch {
+			case known.State != store.Live || known.Epoch > asked.Epoch || known.Epoch == asked.Epoch && known.Seq > asked.Seq:
+			case known.Disputed:
+				r.open = fmt.Sprintf("a reconcile is to tell what is true of the entity %.100q, whose row was not met", one.Entity)
+			case len(left) == most:
+				// Others of its row may be among them.
+				return left, known.Row - min(1, known.Row), false, nil
+			default:
+				left = append(left, one)
+			}
+			through = max(through, known.Row)
+		}
+		if len(left) > 0 {
+			return left, through, false, nil
+		}
+	}
+	return nil, through, false, nil
+}
+
+// restAgain publishes the last messages of entities again, as they are.
+func (r *republishing) restAgain(ctx context.Context, asked *stream.Republish, left []store.Change) error {
+	rows, before := make([]stream.Row, len(left)), make([]stream.Decision, len(left))
+	for i := range left {
+		known := &left[i].Entry
+		rows[i] = stream.Row{ID: known.Row, Entity: left[i].Entity, Digest: known.Digest}
+		before[i] = stream.Decision{Row: rows[i], Known: *known, Again: true}
+	}
+	r.resting = true
+	last, err := r.lastMessages(ctx, before)
+	if r.resting = false; err != nil {
+		return err
+	}
+	held, err := r.reader.reserve(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { r.opts.Limits.release(&held) }()
+	b := r.builder.begin(nil)
+	r.entities.begin(b)
+	b.republished = &stream.Republished{Number: asked.Number, Cursor: asked.Cursor, List: true}
+	if err = r.addRest(ctx, b, rows, last); err == nil && !r.opts.Limits.resize(&held, b.size()) && !held.big {
+		// The whole of it is read again.
+		err = r.reader.reserveBig(ctx, &held)
+		if b.discard(r.opts); err != nil {
+			return err
+		}
+		return r.restAgain(ctx, asked, left)
+	}
+	if err == nil {
+		err = r.gaps.advance(ctx, b, ledger.Age{Steady: r.gaps.at})
+	}
+	if err != nil {
+		b.discard(r.opts)
+		if _, is := err.(*unfitError); is {
+			return r.finish(ctx, r.failed(asked, err))
+		}
+		return err
+	}
+	r.handOver(b, &held)
+	return nil
+}
+
+// addRest adds the last messages of entities, which rows say no more of than the view.
+func (r *republishing) addRest(ctx context.Context, b *batch, rows []stream.Row, last map[[16]byte]lastMessage) error {
+	b.claims.Again = true
+	var decisions []stream.Decision
+	err := r.reader.retrier.readStore(ctx, func() (err error) {
+		decisions, err = r.opts.View.Decide(ctx, b.claims, rows, nil, decisions[:0])
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	for i := range decisions {
+		one := &decisions[i]
+		said, found := last[one.Known.Event]
+		switch {
+		case one.Nominate:
+			r.open = fmt.Sprintf("the entity %.100q is being moved", one.Entity)
+			continue
+		case !one.News || !one.Again:
+			return later("the entity %.100q has changed meanwhile", one.Entity)
+		case !found:
+			return &unfitError{fmt.Errorf("the bus has the last event of the entity %.100q no more, and its row was not met: once a reconcile has published that it is deleted, ask again", one.Entity)}
+		case said.first:
+			continue
+		case said.dead:
+			return &unfitError{refusedLast(one.Entity)}
+		}
+		if err := r.builder.addSaid(b, one, &said); err != nil {
+			return &unfitError{err}
+		}
+		b.republished.Rows++
+	}
+	return nil
+}
+
+// refusedLast is why a full list fails at an entity: the bus may have an older event of it.
+func refusedLast(entity []byte) error {
+	return fmt.Errorf("the last event of the entity %.100q is a dead letter: mend that with bridge deadletter resend, and ask again", entity)
+}
+
+// addSaid adds the last message of an entity to b again, as the bus has it.
+func (m *builder) addSaid(b *batch, one *stream.Decision, said *lastMessage) error {
+	start := len(b.buf)
+	// That gives what all events of the table have.
+	buf, e, err := m.opts.Encoder.AppendAbsent(b.buf, event.Absent{Key: one.Entity, ID: said.row, Read: said.time})
+	if err != nil {
+		return err
+	}
+	b.buf = append(buf[:start], said.stored.Value...)
+	e.Op, e.Type, e.Reason, e.Unfit, e.Key = event.Modified, m.opts.Encoder.Type(event.Modified), "", "", bytes.Clone(one.Entity)
+	e.UUID, e.ID, e.Digest, e.Body = one.Known.Event, event.FormatID(one.Known.Event), one.Known.Digest, b.buf[start:len(b.buf):len(b.buf)]
+	m.send(b, &e, said.row, sink.FromRepublish)
+	to := &b.messages[len(b.messages)-1]
+	var f sink.Fields
+	f.Read(&said.stored)
+	if to.Format = said.format; f.Type != nil {
+		to.Type = string(f.Type)
+	}
+	if f.Version != nil {
+		to.Version, to.Schema = string(f.Version), string(f.Schema)
+	}
+	to.Form, to.Born = sink.ParseForm(f.Form)
+	if said.format == sink.FormatRow || said.format == sink.FormatPayload {
+		to.Bare = &sink.Bare{Time: said.time.UnixMilli(), Previous: said.previous, Content: string(f.ContentType)}
+	}
+	if said.format == sink.FormatPayload {
+		to.Destination, to.Bare.Headers = said.stored.Destination, ownHeaders(said.stored.Headers)
+	}
+	m.publish(b, one, &e)
+	return nil
+}
+
+// ownHeaders returns those that the stream names.
+func ownHeaders(all []sink.Header) []sink.Header {
+	return slices.DeleteFunc(all, func(h sink.Header) bool {
+		lower := strings.ToLower(h.Name)
+		begins := func(with string) bool { return strings.HasPrefix(lower, with) }
+		return begins("bridge-") || begins("eiffel-") || begins("nats-") || lower == sink.HeaderContentType || lower == sink.HeaderTraceParent
+	})
+}
+
+// cloneOf returns a copy of what is kept of a message.
+func cloneOf(m *sink.Stored) sink.Stored {
+	headers := slices.Clone(m.Headers)
+	for i := range headers {
+		headers[i].Value = bytes.Clone(headers[i].Value)
+	}
+	return sink.Stored{Destination: m.Destination, Value: bytes.Clone(m.Value), Headers: headers}
+}
