@@ -128,6 +128,9 @@ func listLine(r *shard.RepublishStatus) string {
 	if !r.EndedAt.IsZero() {
 		text += ", ended " + r.EndedAt.UTC().Format(time.RFC3339)
 	}
+	if r.Waits != "" {
+		text += "; tried again: " + terminal.OneLine(string(r.Waits))
+	}
 	return text
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"example.org/bridge/client/backoff"
 	"example.org/bridge/internal/httpapi"
+	"example.org/bridge/internal/null"
 	"example.org/bridge/internal/shard"
 	"example.org/bridge/internal/stream"
 )
@@ -30,6 +31,8 @@ const (
 	// listRetry is the pause before a list that is due is tried again, as while another request
 	// runs.
 	listRetry = 10 * time.Second
+	// listWarns is the pause between warnings about that.
+	listWarns = time.Hour
 	// listJitter is the part of the time between two lists that is random.
 	listJitter = 10
 )
@@ -47,20 +50,25 @@ func (a *App) list(ctx context.Context, s *appStream) error {
 		half := int(max(1, s.Rate/2))
 		request.Rate = &half
 	}
+	var since time.Time
 	every := s.FullListInterval - rand.N(s.FullListInterval/listJitter+1)
 	for {
 		err := s.feed.Lists().Open(ctx)
 		last := s.feed.Lists().Last()
-		if err == nil && !last.Running() && (last == nil || time.Since(last.Asked) >= every) {
+		if err == nil && !last.Running() && (last == nil || time.Since(last.Asked) >= every || time.Since(last.Asked) < 0) {
 			if err = a.requestList(ctx, s, &request); err == nil {
+				since = time.Time{}
 				every = s.FullListInterval - rand.N(s.FullListInterval/listJitter+1)
 				continue
 			}
 		}
 		pause := listRetry
-		if err != nil {
-			a.logger.Debug("a full list is due and is tried again", "stream", s.Name, "error", err)
-		} else if last != nil {
+		if err != nil && since.IsZero() {
+			since = time.Now()
+		} else if err != nil && time.Since(since) >= listWarns {
+			since = time.Now()
+			a.logger.Warn("a full list is due and is tried again", "stream", s.Name, "error", err)
+		} else if err == nil && last != nil {
 			pause = min(pause, max(time.Millisecond, every-time.Since(last.Asked)))
 		}
 		if backoff.Pause(ctx, pause) != nil {
@@ -89,4 +97,19 @@ func (a *App) requestList(ctx context.Context, s *appStream, request *httpapi.Re
 		_ = h.copyPause(ctx, s.Stream)
 	}
 	return err
+}
+
+// listWaits returns why a full list of a stream does not go on, empty where it does.
+func listWaits(lists *stream.Lists, shards []shard.Status) null.Text {
+	for i := range shards {
+		one := &shards[i]
+		switch {
+		case !lists.Leads(one.Shard):
+		case one.State != shard.Running && one.State != shard.Waiting:
+			return null.Text(one.Shard + " is " + string(one.State))
+		default:
+			return null.Text(one.RepublishWaits)
+		}
+	}
+	return ""
 }

@@ -167,6 +167,7 @@ func newShard(cfg *config.Config, s *appStream, table string, p *parts, tables i
 		Rate:            s.rate,
 		RepublishRate:   s.republishRate,
 		Lists:           s.lists,
+		ListFault:       cfg.ListFault(s.Stream),
 		Matcher:         s.matcher(p, table),
 		Faults:          p.faults,
 		Tap:             p.tap,

@@ -46,6 +46,9 @@ func statusOf(streams []*appStream, caught stream.CatchUpProgress, shards []shar
 				one.State = sh.State
 			}
 		}
+		if one.List != nil && one.List.EndedAt.IsZero() && len(one.Shards) > 0 {
+			one.List.Waits = listWaits(stream.feed.Lists(), one.Shards)
+		}
 		for _, table := range stream.gone {
 			one.Shards = append(one.Shards, goneStatus(stream, table))
 		}

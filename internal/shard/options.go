@@ -80,6 +80,8 @@ type Options struct {
 	RepublishRate *Rate
 	// Lists are the topics or subjects that have the boundaries of a full list of the stream.
 	Lists []string
+	// ListFault says why there is no such list, empty where there is.
+	ListFault string
 	// Matcher returns a reader of ids of the table whose rows are Filtered unless they match a
 	// condition that source.CheckFilter accepts.
 	Matcher func(condition string) source.Shard

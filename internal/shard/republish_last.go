@@ -172,7 +172,7 @@ func readDead(m *sink.Stored, f *sink.Fields, last map[[16]byte]lastMessage) {
 	if err != nil || !is {
 		return
 	}
-	letter, err := sink.ParseDeadLetter(m.Value)
-	said.dead, said.first, said.time = true, err == nil && letter.Previous == "", time.UnixMilli(max(1, m.Time))
+	document, err := sink.ParseDeadLetter(m.Value)
+	said.dead, said.first, said.time = true, err == nil && document.Previous == "", time.UnixMilli(max(1, m.Time))
 	last[state.Event] = said
 }

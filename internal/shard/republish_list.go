@@ -40,6 +40,8 @@ func (r *republishing) turn(ctx context.Context) (asked *stream.Republish, pause
 		return nil, 0, r.finish(ctx, &stream.Republished{Number: asked.Number, Cursor: asked.Cursor, State: stream.RepublishCancelled})
 	case !list.Running():
 		return nil, 0, nil
+	case leads && r.opts.ListFault != "":
+		return nil, 1, r.lists.ended(ctx, list, stream.RepublishFailed, "a full list "+r.opts.ListFault)
 	case list.List == "" && leads:
 		return nil, 1, r.lists.begin(ctx, list)
 	case list.List == "":
@@ -74,7 +76,7 @@ func (r lists) begin(ctx context.Context, list *stream.Republish) error {
 		return err
 	}
 	if refused != "" {
-		return r.save(ctx, func() error { return r.opts.Feed.Lists().End(ctx, list.Number, stream.RepublishFailed, refused) })
+		return r.ended(ctx, list, stream.RepublishFailed, refused)
 	}
 	begun.TPs, begun.Seq = tps, epoch.Next(1)
 	r.opts.Logger.Info("a full list of the stream begins", "list", begun.List, "boundaries", len(boundaries))
@@ -84,8 +86,8 @@ func (r lists) begin(ctx context.Context, list *stream.Republish) error {
 // end sends the boundaries that end a list once all tables are published again, and all TPs are
 // those that it began in: else it begins again.
 func (r lists) end(ctx context.Context, list *stream.Republish) error {
-	lists, state := r.opts.Feed.Lists(), stream.RepublishDone
-	left, why := lists.Unlisted(list)
+	state := stream.RepublishDone
+	left, why := r.opts.Feed.Lists().Unlisted(list)
 	if len(left) > 0 && why == "" {
 		return later("the full list waits for %s", strings.Join(left[:min(3, len(left))], ", "))
 	}
@@ -105,8 +107,17 @@ func (r lists) end(ctx context.Context, list *stream.Republish) error {
 			state = stream.RepublishFailed
 		}
 	}
-	r.opts.Logger.Info("a full list of the stream has ended", "list", list.List, "state", state)
-	return r.save(ctx, func() error { return lists.End(ctx, list.Number, state, why) })
+	return r.ended(ctx, list, state, why)
+}
+
+// ended notes that a list has ended or, with no state, begins again.
+func (r lists) ended(ctx context.Context, list *stream.Republish, state stream.RepublishState, why string) error {
+	if why != "" {
+		r.opts.Logger.Warn("a full list of the stream has failed", "list", list.List, "error", why)
+	} else {
+		r.opts.Logger.Info("a full list of the stream has ended", "list", list.List, "state", state)
+	}
+	return r.save(ctx, func() error { return r.opts.Feed.Lists().End(ctx, list.Number, state, why) })
 }
 
 // boundaries returns those of a list in each TP that takes messages of the stream, and the numbers

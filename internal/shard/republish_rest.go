@@ -160,7 +160,7 @@ func (r *republishing) addRest(ctx context.Context, b *batch, rows []stream.Row,
 
 // refusedLast is why a full list fails at an entity: the bus may have an older event of it.
 func refusedLast(entity []byte) error {
-	return fmt.Errorf("the last event of the entity %.100q is a dead letter: mend that with bridge deadletter resend, and ask again", entity)
+	return fmt.Errorf("the last event of the entity %.100q is a dead letter: once bridge deadletter resend has published it, ask again", entity)
 }
 
 // addSaid adds the last message of an entity to b again, as the bus has it.
