@@ -282,3 +282,45 @@ func TestRepeatsAreRememberedInAWindow(t *testing.T) {
 		t.Errorf("%d ids are remembered", len(r.ids))
 	}
 }
+
+// TestAFullListSwaps: at the end of a list that it has met the beginning of, a TP drops what lies
+// before that, and nothing of another TP.
+func TestAFullListSwaps(t *testing.T) {
+	f := newFolding(2)
+	seq := uint64(0)
+	says := func(tp uint32, key, state string) {
+		seq++
+		f.add(sent{tp: tp, key: key, stamp: stamp{1, seq}, says: state})
+	}
+	bound := func(kind, id string) {
+		f.ends[1]++
+		f.bound(kind, id, 1, f.ends[1], 0)
+	}
+	holds := func(want string) {
+		t.Helper()
+		if got := joined(f.table()); got != want || joined(f.changes) != want {
+			t.Errorf("it holds %s, by its changes %s, want %s", got, joined(f.changes), want)
+		}
+	}
+	says(1, "a", "x")
+	says(1, "b", "x")
+	says(1, "c", "x")
+	says(2, "d", "x")
+	bound(bus.ListEnds, "1")
+	holds("a=x b=x c=x d=x")
+	bound(bus.ListBegins, "1")
+	says(1, "a", "x")
+	bound(bus.ListBegins, "1")
+	says(1, "b", "y")
+	bound(bus.ListBegins, "2")
+	bound(bus.ListEnds, "1")
+	holds("a=x b=y c=x d=x")
+	says(1, "a", "x")
+	bound(bus.ListBegins, "2")
+	says(1, "b", "")
+	bound(bus.ListEnds, "2")
+	holds("a=x d=x")
+	says(1, "b", "z")
+	bound(bus.ListEnds, "2")
+	holds("a=x b=z d=x")
+}

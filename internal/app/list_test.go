@@ -7,8 +7,10 @@ import (
 	"testing"
 	"time"
 
+	"example.org/bridge/internal/config"
 	"example.org/bridge/internal/httpapi"
 	"example.org/bridge/internal/shard"
+	"example.org/bridge/internal/share"
 	"example.org/bridge/internal/stream"
 	"example.org/bridge/sink"
 )
@@ -213,5 +215,25 @@ func TestFullListBesideDeadLetters(t *testing.T) {
 	}
 	if lists, open := h.listed(); len(lists) != 1 || open != 1 || len(h.bus.Messages("dead")) != 2 {
 		t.Errorf("the lists are %v, %d are open, with %d dead letters", lists, open, len(h.bus.Messages("dead")))
+	}
+}
+
+// TestFullListAndShares: a list that was begun by one process fails where the tables are shared.
+func TestFullListAndShares(t *testing.T) {
+	h := newServers(t)
+	h.insert("a/shop.t", "a1", "old")
+	h.insert("b/shop.t", "b1", "old")
+	h.start()
+	t.Cleanup(func() { h.stop() })
+	h.saved()
+	h.away.Store("b", true)
+	h.republishAll(nil)
+	h.halfListed()
+	h.stop()
+	h.away.Delete("b")
+	h.cfg.Share = config.Share{Share: share.Share{Number: 2}}
+	h.start()
+	if list := h.list(stream.RepublishFailed); !strings.Contains(string(list.Error), "SHARE") {
+		t.Errorf("the list has failed with %q", list.Error)
 	}
 }
