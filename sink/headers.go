@@ -3,6 +3,7 @@ package sink
 import (
 	"encoding/base64"
 	"encoding/binary"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -215,6 +216,17 @@ func ParseServer(text []byte) (started int64, server string) {
 // tombstone, a row, a column and a dead letter the headers alone do.
 func (m *Message) isDocument() bool {
 	return m.Value != nil && m.Format != FormatRow && m.Format != FormatPayload && m.Type != DeadLetterType
+}
+
+// ReservedPrefixes begin the names, in lower case, of headers that bridge or NATS reads.
+var ReservedPrefixes = []string{"bridge-", "eiffel-", "nats-"}
+
+// IsReserved reports whether bridge or the bus sets a header, whatever the case of its name. One
+// that is not is of a row.
+func IsReserved(name string) bool {
+	lower := strings.ToLower(name)
+	return lower == HeaderContentType || lower == HeaderTraceParent ||
+		slices.ContainsFunc(ReservedPrefixes, func(begin string) bool { return strings.HasPrefix(lower, begin) })
 }
 
 // contentType returns the value of HeaderContentType, empty for none.

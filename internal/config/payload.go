@@ -14,9 +14,6 @@ import (
 // headerName is what a header may be called on every bus.
 var headerName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$`)
 
-// keptHeaders begin the names of headers that bridge or NATS reads: a row must not forge them.
-var keptHeaders = []string{"bridge-", "eiffel-", "nats-"}
-
 // natsHeaders are those of a server's replies without a message, as when there are no responders.
 var natsHeaders = []string{"status", "description"}
 
@@ -68,14 +65,13 @@ func (l *streamLoader) headers() (headers []event.Field) {
 			name = column
 		}
 		lower := strings.ToLower(name)
-		kept := slices.ContainsFunc(keptHeaders, func(begin string) bool { return strings.HasPrefix(lower, begin) })
 		switch {
 		case !isColumn(column) || column == "":
 			l.add(variable, "item %d has no column: write column, or column:header", i+1)
 		case !headerName.MatchString(name):
 			l.add(variable, "item %d invalid header: write column:header with up to 100 letters, digits and . _ -", i+1)
-		case kept || lower == bus.HeaderContentType:
-			l.add(variable, "item %d has a header that bridge or the bus sets itself, as all that begin with %s: choose another name", i+1, strings.Join(keptHeaders, ", "))
+		case sink.IsReserved(name) && lower != bus.HeaderTraceParent:
+			l.add(variable, "item %d has a header that bridge or the bus sets itself, as all that begin with %s: choose another name", i+1, strings.Join(sink.ReservedPrefixes, ", "))
 		case lower == bus.HeaderTraceParent && l.cfg.Trace != nil:
 			l.add(variable, "item %d has the header %s, which BRIDGE_TRACE=on sets: choose another name, or switch that off", i+1, bus.HeaderTraceParent)
 		case !l.cfg.Sink.Destinations.Topics && slices.Contains(natsHeaders, lower):

@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 
 	"example.org/bridge/checkpoint/store"
 	"example.org/bridge/event"
@@ -189,19 +188,11 @@ func (m *builder) addSaid(b *batch, one *stream.Decision, said *lastMessage) err
 		to.Bare = &sink.Bare{Time: said.time.UnixMilli(), Previous: said.previous, Content: string(f.ContentType)}
 	}
 	if said.format == sink.FormatPayload {
-		to.Destination, to.Bare.Headers = said.stored.Destination, ownHeaders(said.stored.Headers)
+		to.Destination = said.stored.Destination
+		to.Bare.Headers = slices.DeleteFunc(said.stored.Headers, func(h sink.Header) bool { return sink.IsReserved(h.Name) })
 	}
 	m.publish(b, one, &e)
 	return nil
-}
-
-// ownHeaders returns those that the stream names.
-func ownHeaders(all []sink.Header) []sink.Header {
-	return slices.DeleteFunc(all, func(h sink.Header) bool {
-		lower := strings.ToLower(h.Name)
-		begins := func(with string) bool { return strings.HasPrefix(lower, with) }
-		return begins("bridge-") || begins("eiffel-") || begins("nats-") || lower == sink.HeaderContentType || lower == sink.HeaderTraceParent
-	})
 }
 
 // cloneOf returns a copy of what is kept of a message.

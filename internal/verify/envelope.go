@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
-	"strings"
 
 	"example.org/bridge/event"
 	"example.org/bridge/sink"
@@ -116,11 +115,7 @@ func (s *schema) isFormer(m *Message) bool {
 		return true
 	}
 	for name := range m.header {
-		lower := strings.ToLower(name)
-		begins := func(begin string) bool { return strings.HasPrefix(lower, begin) }
-		switch {
-		case begins("bridge-"), begins("eiffel-"), begins("nats-"), lower == sink.HeaderContentType, lower == sink.HeaderTraceParent:
-		case !slices.ContainsFunc(p.Headers, func(h event.Field) bool { return h.Member == name }):
+		if !sink.IsReserved(name) && !slices.ContainsFunc(p.Headers, func(h event.Field) bool { return h.Member == name }) {
 			return true
 		}
 	}
