@@ -131,15 +131,7 @@ func fullList(t *testing.T, b *world.Bus) {
 	must(t, p.Daemon, 0, "republish", world.Strict, "--all", "--rate", "150")
 	must(t, p.Daemon, 1, "republish", world.Strict, "--from", "1")
 	const cuts = 4
-	for n := range cuts {
-		world.Pause(world.Between(200*time.Millisecond, 1500*time.Millisecond))
-		p.Kill()
-		if n%2 == 1 {
-			p.LoseCheckpoint()
-		}
-		p.Start()
-		world.AwaitReady(t, p.Daemon)
-	}
+	killed(p, cuts)
 	world.Eventually(t, 2*time.Minute, "the full list has ended", func() bool { return fullListOf(p.Daemon, world.Strict).State == "done" })
 	must(t, p.Daemon, 0, "republish", world.Strict, "--all")
 	must(t, p.Daemon, 0, "republish", world.Strict, "--cancel")

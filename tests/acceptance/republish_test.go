@@ -82,15 +82,7 @@ func republish(t *testing.T, b *world.Bus) {
 	}
 	must(t, p.Daemon, 1, "republish", world.Orders, "--to", "5")
 	const cuts = 4
-	for n := range cuts {
-		world.Pause(world.Between(200*time.Millisecond, 1500*time.Millisecond))
-		p.Kill()
-		if n%2 == 1 {
-			p.LoseCheckpoint()
-		}
-		p.Start()
-		world.AwaitReady(t, p.Daemon)
-	}
+	killed(p, cuts)
 	for _, stream := range streams {
 		world.Eventually(t, 2*time.Minute, stream+" is published again", func() bool { return republished(p.Daemon, stream).State == "done" })
 	}
@@ -153,4 +145,19 @@ func byCondition(t *testing.T, p *world.Publisher) {
 		t.Errorf("a wrong condition: %+v, and the stream is %s", r, p.Shard(world.Orders).State)
 	}
 	must(t, p.Daemon, 1, "republish", world.Orders)
+}
+
+// killed has the program be killed and started again so many times, each other time without its
+// folder.
+func killed(p *world.Publisher, cuts int) {
+	p.T.Helper()
+	for n := range cuts {
+		world.Pause(world.Between(200*time.Millisecond, 1500*time.Millisecond))
+		p.Kill()
+		if n%2 == 1 {
+			p.LoseCheckpoint()
+		}
+		p.Start()
+		world.AwaitReady(p.T, p.Daemon)
+	}
 }

@@ -290,20 +290,18 @@ type link struct {
 	client, upstream *net.TCPConn
 	once             sync.Once
 	ended            chan struct{}
-	// lost says that data was swallowed, blocked that what the client sends is held, of whether the
-	// client is a process, as isOf has found. The proxy's mu guards them.
-	lost, blocked bool
-	of            map[int]bool
+	// lost says that data was swallowed, blocked that what the client sends is held. isPID says
+	// whether the client is the process pid, 0 where that was not asked. The proxy's mu guards all.
+	lost, blocked, isPID bool
+	pid                  int
 }
 
 // isOf reports whether the client is a process, by the sockets that it has.
 func (l *link) isOf(pid int) bool {
-	is, known := l.of[pid]
-	if !known {
-		is = hasPort(pid, l.client.RemoteAddr().(*net.TCPAddr).Port)
-		l.of = map[int]bool{pid: is}
+	if l.pid != pid {
+		l.pid, l.isPID = pid, hasPort(pid, l.client.RemoteAddr().(*net.TCPAddr).Port)
 	}
-	return is
+	return l.isPID
 }
 
 // hasPort reports whether a process has a TCP connection over IPv4 from a port.

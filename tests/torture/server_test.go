@@ -213,7 +213,7 @@ func withStandby(tr *trial) {
 // serverFaults are done to database and bus.
 var serverFaults = slices.Concat(
 	faultsOf("bus", func(tr *trial) world.Server { return tr.Bus.Server() }, true),
-	faultsOf("database", func(tr *trial) world.Server { return tr.servers.db }, false),
+	faultsOf("database", databaseOf, false),
 	[]fault{
 		{
 			name: "bus-servers-killed", family: "bus", what: "on a bus of three servers one after the other is killed, and away for 10 s", repeats: true,
@@ -342,22 +342,29 @@ func withSecondServer(tr *trial) {
 	})).With(world.Env{"BRIDGE_STREAMS": tr.Env["BRIDGE_STREAMS"] + ",elsewhere", "BRIDGE_SOURCES": "b", "BRIDGE_SOURCE_B_URL": tr.second.URL})
 }
 
+func databaseOf(tr *trial) world.Server { return tr.servers.db }
+
+// killedTwice kills a server and starts it later, twice.
+func killedTwice(of func(*trial) world.Server, repeats bool) func(*trial) {
+	return func(tr *trial) {
+		for range 2 {
+			of(tr).Kill()
+			if repeats {
+				tr.cuts++
+			}
+			tr.outage(10 * time.Second)
+			of(tr).Start(tr.T)
+			tr.sometime(time.Second)
+		}
+	}
+}
+
 // faultsOf returns what can be done to a server of a family.
 func faultsOf(family string, of func(*trial) world.Server, repeats bool) []fault {
 	return []fault{
 		{
 			name: family + "-killed", family: family, what: "SIGKILL, away for 10 s, twice", repeats: repeats, soaks: true,
-			inject: func(tr *trial) {
-				for range 2 {
-					of(tr).Kill()
-					if repeats {
-						tr.cuts++
-					}
-					tr.outage(10 * time.Second)
-					of(tr).Start(tr.T)
-					tr.sometime(time.Second)
-				}
-			},
+			inject: killedTwice(of, repeats),
 		},
 		{
 			name: family + "-restarted", family: family, what: "ended in good order, started again with its state at once, twice", soaks: true,

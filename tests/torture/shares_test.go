@@ -16,14 +16,14 @@ import (
 var shareFaults = []fault{
 	{
 		name: "share-killed", family: "shares", shares: 3, repeats: true, prepare: withProgress,
-		what: "one of three shares is killed at random moments; the others go on",
+		what: "one of three shares is killed, again and again",
 		inject: func(tr *trial) {
 			tr.killShares(5, func(*world.Daemon) { tr.sometime(time.Second) })
 		},
 	},
 	{
 		name: "share-folder-lost", family: "shares", shares: 3, repeats: true, prepare: withProgress,
-		what: "one of three shares is killed and started without its folder; the others go on",
+		what: "one of three shares is killed and started without its folder, again and again",
 		inject: func(tr *trial) {
 			tr.killShares(3, func(d *world.Daemon) {
 				d.LoseCheckpoint()
@@ -65,25 +65,14 @@ var shareFaults = []fault{
 	},
 	{
 		name: "shares-without-database", family: "shares", shares: 3, prepare: withProgress,
-		what: "SIGKILL of the database of three shares, away for 10 s, twice",
-		inject: func(tr *trial) {
-			for range 2 {
-				tr.servers.db.Kill()
-				tr.outage(10 * time.Second)
-				tr.servers.db.Start(tr.T)
-				tr.sometime(time.Second)
-			}
-		},
+		what:   "SIGKILL of the database of three shares, away for 10 s, twice",
+		inject: killedTwice(databaseOf, false),
 	},
 	{
 		name: "shares-change", family: "shares", shares: 3, repeats: true,
 		what: "3, no, 4, 6, 3 and no shares; a process of each former number wakes up",
-		prepare: func(tr *trial) {
-			withProgress(tr)
-			tr.Daemon.Path = world.Faulty(tr.T)
-			// Else one that stands still is waited for for 45 s.
-			tr.Env[failpoint.SilenceVariable] = "12s"
-		},
+		// Else one that stands still is waited for for 45 s.
+		prepare: withProgressAnd(failpoint.SilenceVariable, "12s"),
 		inject: func(tr *trial) {
 			for _, number := range []int{0, 4, 6, 3, 0}[:tr.times(5)] {
 				tr.sometime(2 * time.Second)
@@ -94,12 +83,8 @@ var shareFaults = []fault{
 	},
 	{
 		name: "tables-come-and-go", family: "shares", shares: 3, repeats: true,
-		what: "tables that match a pattern are created, filled, dropped and made again, while one of three shares is killed",
-		prepare: func(tr *trial) {
-			withProgress(tr)
-			tr.Daemon.Path = world.Faulty(tr.T)
-			tr.Env[failpoint.LookVariable] = "1s"
-		},
+		what:    "tables that match a pattern are created, filled, dropped and made again, while one of three shares is killed",
+		prepare: withProgressAnd(failpoint.LookVariable, "1s"),
 		inject: func(tr *trial) {
 			const table = facts + "_that_comes"
 			for turn := range tr.times(5) {
@@ -128,6 +113,16 @@ var shareFaults = []fault{
 func withProgress(tr *trial) {
 	tr.T.Helper()
 	tr.Env = tr.Env.With(tr.Bus.Progress(tr.T)).With(world.Env{"BRIDGE_CHECKPOINT_URL": "bus://" + tr.T.TempDir()})
+}
+
+// withProgressAnd does so, too, and runs a program that a variable of package failpoint tells its
+// time.
+func withProgressAnd(variable, value string) func(*trial) {
+	return func(tr *trial) {
+		withProgress(tr)
+		tr.Daemon.Path = world.Faulty(tr.T)
+		tr.Env[variable] = value
+	}
 }
 
 // changeShares ends the processes, in good order or not, but for one that stands still until a
