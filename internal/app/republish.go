@@ -56,7 +56,7 @@ func (h health) saveRepublish(ctx context.Context, request *httpapi.RepublishReq
 		return answer, err
 	}
 	if why := h.opts.Config.ListFault(of); request.All && why != "" {
-		return answer, errors.New(why)
+		return answer, errors.New("a full list " + why)
 	}
 	if len(request.Keys) > 0 && of.Kind == event.Release {
 		return answer, fmt.Errorf("it is a release stream, whose rows are facts and no entities: name rows by their ids, with from and to")
