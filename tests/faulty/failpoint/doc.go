@@ -13,5 +13,6 @@
 // # Mutants
 //
 // The environment variable BRIDGE_TEST_MUTANT ([MutantVariable]) switches on one deliberate defect
-// at the start; the program is then a mutant. Each defect is a condition, [Mutant].
+// at the start; the program is then a mutant. Each defect is a condition, [Mutant]; docs/defects.md
+// lists them, as tests/torture does.
 package failpoint
