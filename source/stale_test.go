@@ -75,7 +75,15 @@ func TestExpireWhereClocksAreSetBack(t *testing.T) {
 			t.Fatal(err)
 		}
 		p := new(source.Page) // one for all: the memory of each would take longest
-		for now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC); now.Year() == 2026; now = now.Add(30 * time.Minute) {
+		// Each half hour around a change of the clocks, some hours of the other days.
+		step := func(now time.Time) time.Duration {
+			_, before := now.Add(-36 * time.Hour).In(zone).Zone()
+			if _, behind := now.Add(36 * time.Hour).In(zone).Zone(); before != behind {
+				return 30 * time.Minute
+			}
+			return 390 * time.Minute
+		}
+		for now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC); now.Year() == 2026; now = now.Add(step(now)) {
 			for ago, most := range map[time.Duration]bool{time.Second: false, 3 * time.Hour: true} {
 				refill(p, source.Column{Kind: source.DateTime}, now, now.Add(-ago).In(zone).Format(time.DateTime))
 				spec := source.Spec{StaleAfter: 10 * time.Minute, Zone: zone}
