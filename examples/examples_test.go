@@ -5,7 +5,6 @@ package examples_test
 import (
 	"bytes"
 	"context"
-	"fmt"
 	"maps"
 	"os"
 	"os/exec"
@@ -33,20 +32,16 @@ var programs = sync.OnceValues(func() (dir string, err error) {
 		return "", err
 	}
 	testenv.AtExit(func() { os.RemoveAll(dir) })
-	args := []string{"build", "-ldflags=-w", "-o", dir + "/"}
+	kind, args := "examples", []string{"-ldflags=-w"}
 	if world.RaceDetector {
-		args = append(args, world.RaceFlags...)
+		kind, args = "examples-race", append(args, world.RaceFlags...)
 	}
 	for line := range lines {
 		if name, flags, _ := strings.Cut(line, " "); flags == "" {
 			args = append(args, "example.org/bridge/examples/"+name)
 		}
 	}
-	out, err := exec.Command("go", args...).CombinedOutput()
-	if err != nil {
-		err = fmt.Errorf("build the examples: %w: %s", err, out)
-	}
-	return dir, err
+	return dir, testenv.Build(dir, kind, nil, args...)
 })
 
 // play runs an example to its end and looks at what it has printed.

@@ -110,7 +110,6 @@ func measurements(r *rig, s size) (all []measurement) {
 			add(func(t testing.TB) figures { return r.deliver(t, l.delivering(d.once)) }, "Delivery/%s%s", l, d.name)
 		}
 		add(func(t testing.TB) figures { return r.profile(t, l) }, "Profile/%s", l)
-		add(func(t testing.TB) figures { return lateInBulk(t, r, l, s) }, "LateInBulk/%s", l)
 	})
 	each(func(l load) {
 		latency := func(p pace, once bool, name string) {
@@ -228,7 +227,7 @@ func TestHarness(t *testing.T) {
 	chosen := regexp.MustCompile(`^(Scan/rows=3000|Publish/.*kind=(release/bus=kafka|capability/bus=jetstream).*` +
 		`|Backlog/rows=3000/kind=(release/bus=jetstream|capability/bus=kafka)|Backlog/rows=6000/kind=capability/bus=kafka` +
 		`|Delivery/.*kind=(release/bus=jetstream|capability/bus=kafka)/delivery=exactly-once|Latency/kind=(release/bus=jetstream|capability/bus=kafka)/window=0s/poll=10ms.*` +
-		`|LateInBulk/.*kind=capability/bus=jetstream|Idle.*|Busy/.*window=0s|(Backlog|Steady)/bus=kafka-8/program=bridge|Late/bus=jetstream/program=(bridge|poller))$`)
+		`|Idle.*|Busy/.*window=0s|(Backlog|Steady)/bus=kafka-8/program=bridge|Late/bus=jetstream/program=(bridge|poller))$`)
 	for _, m := range all {
 		if !chosen.MatchString(m.name) {
 			continue

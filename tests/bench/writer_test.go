@@ -1,7 +1,6 @@
 package bench
 
 import (
-	"database/sql"
 	"fmt"
 	"math"
 	"net/http"
@@ -292,38 +291,4 @@ func (r *rig) busy(t testing.TB, window time.Duration, s size) figures {
 	delays := w.delays(t, began)
 	f["written-rows/s"], f["p50-ms"], f["p99-ms"] = reached, percentile(delays, 50), percentile(delays, 99)
 	return f
-}
-
-// lateInBulk measures how fast the rows of a large transaction are published that commits above the
-// position, as a backlog, and of one that commits below it.
-func lateInBulk(t testing.TB, r *rig, l load, s size) figures {
-	t.Helper()
-	n, table := min(20_000, s.rows[0]), r.empty(t)
-	d, _ := r.start(t, l, r.path, table, world.Env{"BRIDGE_STABILITY_WINDOW": "0s"})
-	d.awaitReady(t)
-	written := 0
-	insert := func(db interface {
-		Exec(string, ...any) (sql.Result, error)
-	}, rows int) {
-		_, err := db.Exec(fmt.Sprintf("INSERT INTO %s (%s) SELECT %s FROM seq_%d_to_%d", table, wide.written, wide.values, written+1, written+rows))
-		check(t, err)
-		written += rows
-	}
-	rate := func(late bool) float64 {
-		from := d.counters(t).rows
-		tx, err := r.DB.BeginTx(t.Context(), nil)
-		check(t, err)
-		insert(tx, n)
-		if late {
-			insert(r.DB, 1)
-			eventually(t, time.Minute, "all ids are in flight", func() bool { return d.Metric("bridge_ids_in_flight") >= float64(n) })
-			from++
-		}
-		begun := time.Now()
-		check(t, tx.Commit())
-		eventually(t, 2*time.Minute, "all rows are published", func() bool { return d.counters(t).rows >= from+float64(n) })
-		return float64(n) / time.Since(begun).Seconds()
-	}
-	tail, late := rate(false), rate(true)
-	return figures{"tail-rows/s": tail, "late-rows/s": late, "late/tail": late / tail}
 }

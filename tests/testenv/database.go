@@ -18,8 +18,6 @@ import (
 	"testing"
 
 	"github.com/go-sql-driver/mysql"
-
-	"example.org/bridge/tests/processlist"
 )
 
 // DatabaseServer is a MariaDB or MySQL server with an administrator's login.
@@ -204,14 +202,14 @@ func (s *DatabaseServer) URL(user, pass, db string) string {
 // KillConnections ends every connection of a user (KILL) and returns how many there were.
 func (s *DatabaseServer) KillConnections(t testing.TB, user string) int {
 	t.Helper()
-	return s.kill(t, "KILL %d", func(p processlist.Process) bool { return p.User == user })
+	return s.kill(t, "KILL %d", func(p Session) bool { return p.User == user })
 }
 
 // KillQueries ends every statement that a user's connections are running (KILL QUERY) and returns
 // how many there were. The connections stay.
 func (s *DatabaseServer) KillQueries(t testing.TB, user string) int {
 	t.Helper()
-	return s.kill(t, "KILL QUERY %d", func(p processlist.Process) bool {
+	return s.kill(t, "KILL QUERY %d", func(p Session) bool {
 		return p.User == user && (p.Command == "Query" || p.Command == "Execute")
 	})
 }
@@ -232,10 +230,10 @@ func (s *DatabaseServer) SetPassword(t testing.TB, user, password string) {
 }
 
 // kill applies a statement to each connection that is chosen, and returns how many it has met.
-func (s *DatabaseServer) kill(t testing.TB, statement string, chosen func(processlist.Process) bool) (met int) {
+func (s *DatabaseServer) kill(t testing.TB, statement string, chosen func(Session) bool) (met int) {
 	t.Helper()
 	s.administer(t, func(ctx context.Context, db *sql.DB) error {
-		all, err := processlist.Read(ctx, db)
+		all, err := Sessions(ctx, db)
 		for _, p := range all {
 			if !chosen(p) {
 				continue

@@ -9,7 +9,7 @@
 //
 // A server of one's own can be made to fail: it can be paused, killed, stopped and brought back
 // (Heal), put back to an earlier state (Snapshot, Restore), given other passwords, and reached
-// through a network that fails ([Proxy]). [SmallDisk] is a disk that can be filled.
+// through a network that fails ([Proxy]).
 //
 // A package that uses shared servers calls [Main] from its TestMain, which stops them at the end.
 package testenv

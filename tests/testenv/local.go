@@ -9,7 +9,6 @@ import (
 	"crypto/x509"
 	"encoding/json"
 	"encoding/pem"
-	"errors"
 	"fmt"
 	"math/big"
 	"net"
@@ -87,24 +86,28 @@ func NewCerts(t testing.TB) (c Certs) {
 	return c
 }
 
-// SmallDisk returns an empty folder on a disk of its own with room for about so many bytes (a
-// tmpfs, in whole pages of memory), gone when the test ends. To mount it takes root: others get
-// what a server gets that cannot be had.
-func SmallDisk(t testing.TB, bytes int64) string {
-	t.Helper()
-	dir := filepath.Join(t.TempDir(), "disk")
-	check(t, os.Mkdir(dir, 0o700))
-	err := syscall.Mount("tmpfs", dir, "tmpfs", syscall.MS_NOSUID|syscall.MS_NODEV, fmt.Sprintf("size=%d,mode=700", bytes))
-	if err != nil {
-		missing(t, "small disk", fmt.Errorf("mount a tmpfs, as root may: %w", err))
+// Build has the go command build programs into dir. It keeps them in a folder of the cache, by
+// their kind: what has not changed since the last test process is not linked again.
+func Build(dir, kind string, env []string, args ...string) error {
+	kept := Cached("programs", kind)
+	if err := os.MkdirAll(kept, 0o755); err != nil {
+		return err
 	}
-	t.Cleanup(func() {
-		// A process that still holds a file there keeps the memory, not the folder.
-		if err := syscall.Unmount(dir, syscall.MNT_DETACH); err != nil {
-			t.Errorf("unmount %s: %v", dir, err)
-		}
-	})
-	return dir
+	lock, err := os.Create(kept + ".lock")
+	if err != nil {
+		return err
+	}
+	defer lock.Close()
+	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX); err != nil {
+		return err
+	}
+	// Another process copies: one that this process starts meanwhile would keep them open.
+	build := exec.Command("sh", append([]string{"-c", `kept=$1 dir=$2; shift 2; go build -o "$kept/" "$@" && cp "$kept"/* "$dir"`, "sh", kept, dir}, args...)...)
+	build.Env = append(os.Environ(), env...)
+	if out, err := build.CombinedOutput(); err != nil {
+		return fmt.Errorf("build %s: %w: %s", kind, err, out)
+	}
+	return nil
 }
 
 // ReadOnly makes a folder read-only for everybody, root too, but for folders in it, until the test
@@ -129,30 +132,6 @@ func ReadOnly(t testing.TB, dir string, writable ...string) {
 		bind(filepath.Join(dir, folder))
 	}
 	mount(dir, syscall.MS_BIND|syscall.MS_REMOUNT|syscall.MS_RDONLY|syscall.MS_NOSUID|syscall.MS_NODEV)
-}
-
-// FillDisk writes a file to a folder of SmallDisk that takes all the room that is left, and returns
-// what removes it. What others give back later is free again: call it once more.
-func FillDisk(t testing.TB, dir string) (empty func()) {
-	t.Helper()
-	f, err := os.CreateTemp(dir, "filler-")
-	check(t, err)
-	defer f.Close()
-	// Small steps to the end: a write that does not fit at all writes nothing.
-	for _, step := range []int{1 << 20, 4096, 1} {
-		for piece := make([]byte, step); err == nil; {
-			_, err = f.Write(piece)
-		}
-		if !errors.Is(err, syscall.ENOSPC) {
-			t.Fatalf("fill %s: %v", dir, err)
-		}
-		err = nil
-	}
-	return func() {
-		if err := os.Remove(f.Name()); err != nil {
-			t.Error(err)
-		}
-	}
 }
 
 // Foreign is a program that is not ours, and how it is run.

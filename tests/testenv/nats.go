@@ -1,7 +1,6 @@
 package testenv
 
 import (
-	"bytes"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -12,7 +11,6 @@ import (
 	"path/filepath"
 	"strings"
 	"sync/atomic"
-	"syscall"
 	"testing"
 	"time"
 
@@ -148,28 +146,6 @@ func NATSPassword(user, password string) NATSOption {
 		c.line("authorization { user: %q, password: %q, timeout: 60 }", user, password)
 		c.login = append(c.login, nats.UserInfo(user, password))
 	}
-}
-
-// Reconfigure replaces a text in the configuration, and has the server, which runs, read it again.
-func (s *NATSServer) Reconfigure(t testing.TB, former, text string) {
-	t.Helper()
-	path := s.args[len(s.args)-1]
-	config := must(os.ReadFile(path))(t)
-	if bytes.Count(config, []byte(former)) != 1 {
-		t.Fatalf("%q is not once in\n%s", former, config)
-	}
-	writeFile(t, path, bytes.Replace(config, []byte(former), []byte(text), 1))
-	reloads := func() int { return bytes.Count(must(os.ReadFile(s.log))(t), []byte("Reloaded server configuration")) }
-	before := reloads()
-	s.signal(syscall.SIGHUP)
-	ctx, cancel := context.WithTimeout(t.Context(), answerWithin)
-	defer cancel()
-	check(t, poll(ctx, func() error {
-		if reloads() == before {
-			return fmt.Errorf("not reloaded:\n%s", s.tail())
-		}
-		return nil
-	}))
 }
 
 // NATSTLS has the server show the certificate in certFile and, with clients, ask for one signed by

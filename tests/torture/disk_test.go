@@ -2,11 +2,13 @@ package torture
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
+	"testing"
 	"time"
 	"unsafe"
 
@@ -135,10 +137,10 @@ var diskFaults = []fault{
 		name: "disk-full", family: "disk and clock", what: "the checkpoint's disk is full for 30 s",
 		prepare: func(tr *trial) {
 			withFailpoints(tr)
-			tr.Env["BRIDGE_CHECKPOINT_URL"] = "file:" + filepath.Join(testenv.SmallDisk(tr.T, 8<<20), "bridge.db")
+			tr.Env["BRIDGE_CHECKPOINT_URL"] = "file:" + filepath.Join(smallDisk(tr.T, 8<<20), "bridge.db")
 		},
 		inject: func(tr *trial) {
-			empty := testenv.FillDisk(tr.T, tr.Checkpoint())
+			empty := fillDisk(tr.T, tr.Checkpoint())
 			tr.waits("no space left on device", 30*time.Second)
 			empty()
 		},
@@ -202,6 +204,54 @@ var diskFaults = []fault{
 			}
 		},
 	},
+}
+
+// smallDisk returns an empty folder on a disk of its own with room for about so many bytes (a
+// tmpfs, in whole pages of memory), gone when the test ends. To mount it takes root: others get
+// what a server gets that cannot be had.
+func smallDisk(t testing.TB, bytes int64) string {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), "disk")
+	err := os.Mkdir(dir, 0o700)
+	if err == nil {
+		err = syscall.Mount("tmpfs", dir, "tmpfs", syscall.MS_NOSUID|syscall.MS_NODEV, fmt.Sprintf("size=%d,mode=700", bytes))
+	}
+	if err != nil {
+		testenv.Missing(t, "small disk", fmt.Errorf("mount a tmpfs, as root may: %w", err))
+	}
+	t.Cleanup(func() {
+		// A process that still holds a file there keeps the memory, not the folder.
+		if err := syscall.Unmount(dir, syscall.MNT_DETACH); err != nil {
+			t.Errorf("unmount %s: %v", dir, err)
+		}
+	})
+	return dir
+}
+
+// fillDisk writes a file to a folder of smallDisk that takes all the room that is left, and returns
+// what removes it. What others give back later is free again: call it once more.
+func fillDisk(t testing.TB, dir string) (empty func()) {
+	t.Helper()
+	f, err := os.CreateTemp(dir, "filler-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	// Small steps to the end: a write that does not fit at all writes nothing.
+	for _, step := range []int{1 << 20, 4096, 1} {
+		for piece := make([]byte, step); err == nil; {
+			_, err = f.Write(piece)
+		}
+		if !errors.Is(err, syscall.ENOSPC) {
+			t.Fatalf("fill %s: %v", dir, err)
+		}
+		err = nil
+	}
+	return func() {
+		if err := os.Remove(f.Name()); err != nil {
+			t.Error(err)
+		}
+	}
 }
 
 // waits lets an outage of the checkpoint's disk pass, of which the program has to say why, and that

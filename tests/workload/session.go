@@ -17,7 +17,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"example.org/bridge/client/backoff"
-	"example.org/bridge/tests/processlist"
+	"example.org/bridge/tests/testenv"
 )
 
 // grace is how long a statement under way may take once the context of a run has ended.
@@ -209,7 +209,7 @@ func lookupOnce(ctx context.Context, db *sql.DB, d Dialect, scan func(*sql.Rows)
 // or one cannot be read: what it was at may happen yet, though its client has heard the end and no
 // lock may show it.
 func (s *session) killedEnded(ctx context.Context) error {
-	all, err := processlist.Read(ctx, s)
+	all, err := testenv.Sessions(ctx, s)
 	if err != nil {
 		return err
 	}

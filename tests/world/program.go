@@ -94,20 +94,20 @@ func building(race, isFaulty bool) func() (path string, err error) {
 			return "", err
 		}
 		testenv.AtExit(func() { os.RemoveAll(dir) })
-		path := filepath.Join(dir, "bridge")
 		// A test reads the symbols; what debuggers read, half of the linker's time, is left out.
-		args := []string{"build", "-trimpath", "-ldflags=-w", "-o", path}
+		kind, args := "bridge", []string{"-trimpath", "-ldflags=-w"}
 		// Without cgo, as it ships: the allocator of C keeps memory that Go gives back. The race
 		// detector needs it.
 		cgo := "CGO_ENABLED=0"
 		if race {
-			args, cgo = append(args, RaceFlags...), "CGO_ENABLED=1"
+			kind, args, cgo = "bridge-race", append(args, RaceFlags...), "CGO_ENABLED=1"
 		}
 		list := os.Getenv(faulty.ListVariable)
 		if isFaulty {
 			if list != "" {
 				return "", fmt.Errorf("%s: a program has one list", faulty.ListVariable)
 			}
+			kind += "-faulty"
 			if list, err = faulty.List(Root, dir); err != nil {
 				return "", err
 			}
@@ -115,12 +115,7 @@ func building(race, isFaulty bool) func() (path string, err error) {
 		if list != "" {
 			args = append(args, "-overlay="+list)
 		}
-		build := exec.Command("go", append(args, "example.org/bridge/cmd/bridge")...)
-		build.Env = append(os.Environ(), cgo)
-		if out, err := build.CombinedOutput(); err != nil {
-			return "", fmt.Errorf("build the program, race detector %t, faulty %t: %w: %s", race, isFaulty, err, out)
-		}
-		return path, nil
+		return filepath.Join(dir, "bridge"), testenv.Build(dir, kind, []string{cgo}, append(args, "example.org/bridge/cmd/bridge")...)
 	})
 }
 

@@ -163,18 +163,6 @@ func (p *Publisher) HasRows() bool {
 	return !slices.ContainsFunc(p.streams, func(s Stream) bool { return slices.Max(slices.Collect(maps.Values(p.heads(s)))) == 0 })
 }
 
-// Drained waits until the position of each stream has reached the highest row of its table.
-func (p *Publisher) Drained() {
-	p.T.Helper()
-	for _, s := range p.streams {
-		last := p.World.Highest(s.Table)
-		// How fast that is is for other tests to tell, and for a machine that is not busy with ten
-		// of them.
-		limit := time.Minute + time.Duration(min(last, 240_000))*time.Millisecond
-		Eventually(p.T, limit, fmt.Sprintf("%s has passed row %d of %s", p.Name, last, s.Table), func() bool { return p.Position(s.Name) >= last })
-	}
-}
-
 // CaughtUp waits until all rows of the moment are published and the program is ready, and returns
 // how long that took.
 func (p *Publisher) CaughtUp(limit time.Duration, what string) time.Duration {

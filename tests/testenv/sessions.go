@@ -1,4 +1,4 @@
-package processlist
+package testenv
 
 import (
 	"context"
@@ -8,8 +8,8 @@ import (
 	"slices"
 )
 
-// A Process is a session of a server.
-type Process struct {
+// Session is one of a MySQL or MariaDB server.
+type Session struct {
 	ID int64
 	// User and Database may be empty: a session of the server itself, one that has chosen none.
 	User, Database string
@@ -19,16 +19,14 @@ type Process struct {
 	Command string
 }
 
-// Querier is a database, a connection of one or a transaction.
-type Querier interface {
-	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
-}
-
-// Read returns all sessions that the user may see: its own, with the right PROCESS those of others.
+// Sessions returns all that the user of a pool, connection or transaction may see: its own, with
+// the right PROCESS those of others.
 //
 // It does not read information_schema.processlist: MySQL 9.7 refuses that with error 3854 while any
 // session runs a statement with a letter beyond utf8mb3.
-func Read(ctx context.Context, db Querier) (_ []Process, err error) {
+func Sessions(ctx context.Context, db interface {
+	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
+}) (_ []Session, err error) {
 	rows, err := db.QueryContext(ctx, "SHOW PROCESSLIST")
 	if err != nil {
 		return nil, err
@@ -39,7 +37,7 @@ func Read(ctx context.Context, db Querier) (_ []Process, err error) {
 		return nil, err
 	}
 	var (
-		p              Process
+		p              Session
 		user, database sql.NullString
 		dest           = make([]any, len(columns))
 	)
@@ -53,7 +51,7 @@ func Read(ctx context.Context, db Querier) (_ []Process, err error) {
 		}
 		dest[i] = to
 	}
-	var all []Process
+	var all []Session
 	for rows.Next() {
 		if err := rows.Scan(dest...); err != nil {
 			return nil, err

@@ -1,2 +1,0 @@
-// Package processlist reads the sessions of a MySQL or MariaDB server.
-package processlist
