@@ -93,7 +93,7 @@ func aCopyIsStarted(i *interleaving) {
 	i.Kill()
 	// A row that both publish at the same time is there twice, and what the older one stored behind
 	// the younger one is stated once more: none of that may come during the reconcile.
-	younger.Drained()
+	arrives(younger.Publisher)
 	// Where nothing of the younger one follows, it looks up the ends of its topics once a minute.
 	world.Eventually(i.T, time.Minute+arriveWithin, "what the older one stored last is stated once more", younger.restated)
 	younger.publishes(func() { i.update("a", 3) })

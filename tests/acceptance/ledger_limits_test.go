@@ -159,10 +159,10 @@ func TestStatements(t *testing.T) {
 	insert := func(n int) { l.Insert(fmt.Sprint(time.Now().UnixNano()), n) }
 	insert(50)
 	d := plainTail(l, world.NATSBus(testenv.NATS(t)), "counted", nil)
-	d.Drained()
+	arrives(d.Publisher)
 	// What was there before says nothing about how busy the table is.
 	insert(1)
-	d.Drained()
+	arrives(d.Publisher)
 	count := func(t *testing.T) statements {
 		t.Helper()
 		s, length := statementsOf(l, 6*time.Second)

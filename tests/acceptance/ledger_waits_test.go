@@ -131,7 +131,7 @@ func TestARestartWithManyOpenIDs(t *testing.T) {
 	d := tailBriefly(l, world.NATSBus(testenv.NATS(t)), "restarted", nil)
 	gaps := func() world.GapsStatus { return d.Shard(world.Orders).Gaps }
 	known := func() bool { g := gaps(); return g.Hot+g.Cold == open && len(g.Oldest) > 0 }
-	d.Drained()
+	arrives(d.Publisher)
 	world.Eventually(t, time.Minute, "all open ids known", known)
 	// A restart may make gaps younger by as long as the last batch was on its way, never older.
 	// Wait until they are old enough to tell an age that was kept from one that began again.

@@ -34,36 +34,6 @@ func newEntities(t testing.TB, server *testenv.DatabaseServer, opts workload.Cap
 	return world.New(t, world.Options{Database: server, Entities: &opts})
 }
 
-// The streams of twoStreams, which publish one table as states of entities and as facts.
-const (
-	capability = "states"
-	release    = "facts"
-)
-
-var twoStreams = []world.Stream{
-	{Name: capability, Table: world.Orders, Kind: "capability", Env: world.Env{"KEY": "entity", "CREATED": "created"}},
-	// Without a time of its own a row has that of its read, which has to be the same in a repeat.
-	{Name: release, Table: world.Orders, Kind: "release", Env: world.Env{"KEY": "entity", "STABILITY_WINDOW": "0s"}},
-}
-
-// publishTwice makes a world with a backlog, and a program that publishes it as two streams.
-func publishTwice(t testing.TB, server *testenv.DatabaseServer, b *world.Bus, backlog int) *world.Publisher {
-	t.Helper()
-	w := newRows(t, server, workload.Options{})
-	w.Fill("old", backlog, 1)
-	return w.Publish(b, world.Publishing{Streams: twoStreams, Env: world.Env{"BRIDGE_BATCH_ROWS": "250"}})
-}
-
-// mustNotRepeat judges both streams and fails the test where messages were repeated.
-func mustNotRepeat(p *world.Publisher) {
-	p.T.Helper()
-	for _, s := range twoStreams {
-		if n := p.MustMatch(s.Name, world.Expect{}).Repeated; n > 0 {
-			p.T.Errorf("%d messages were repeated", n)
-		}
-	}
-}
-
 // eachDelivery runs a test on both buses, for programs that publish at least once and exactly once.
 func eachDelivery(t *testing.T, test func(t *testing.T, b *world.Bus)) {
 	world.EachBus(t, func(t *testing.T, b *world.Bus) {

@@ -16,38 +16,6 @@ import (
 	"example.org/bridge/tests/world"
 )
 
-// TestAMaxPayloadThatGrows: rows over the server's max_payload stop their streams alone, and are
-// published after a restart with a larger limit.
-func TestAMaxPayloadThatGrows(t *testing.T) {
-	testall.Beside(t)
-	server, table := testenv.StartNATS(t, testenv.NATSLines("max_payload: 20000")), world.Empty(t, nil)
-	b, e := world.NATSBus(server), world.Env{"BRIDGE_STREAMS": "facts,things,other", "BRIDGE_SOURCE_URL": table.URL, "BRIDGE_STABILITY_WINDOW": "0s", "BRIDGE_POLL_INTERVAL": "50ms"}
-	for name, kind := range map[string]string{"facts": "release", "things": "capability", "other": "release"} {
-		table.Exec("CREATE TABLE " + name + " (id integer PRIMARY KEY AUTOINCREMENT, k text NOT NULL UNIQUE, body text NOT NULL)")
-		e = e.With(world.StreamEnv(name, world.Env{"TABLE": name, "KIND": kind, "KEY": "k", "DESTINATION": b.Open(t, name)}))
-	}
-	for _, name := range []string{"facts", "things"} {
-		table.Exec("INSERT INTO "+name+" (k, body) VALUES ('a', 'x'), ('b', ?), ('c', 'x')", large())
-	}
-	d := world.NewDaemon(t, world.Binary(t, false), b.Env().With(e))
-	d.Start()
-	for _, name := range []string{"facts", "things"} {
-		world.AwaitStopped(t, d, name, "row 2 of", "max_payload")
-	}
-	table.Exec("INSERT INTO other (k, body) VALUES ('a', 'x')")
-	world.Eventually(t, time.Minute, "the other stream goes on", func() bool { return d.Position("other") == 1 })
-	server.Reconfigure(t, "max_payload: 20000", "max_payload: 200000")
-	d.Term()
-	d.Start()
-	world.Eventually(t, time.Minute, "all rows are published", func() bool { return d.Position("facts") == 3 && d.Position("things") == 3 })
-	for _, name := range []string{"facts", "things"} {
-		if n := b.Count(t, name); n != 3 {
-			t.Errorf("%s: %d messages of 3 rows", name, n)
-		}
-	}
-	mustVerify(t, d.Env)
-}
-
 // TestTwoDomainsOnOneStream has two databases with the same rows published in two domains to one
 // JetStream stream, over kills and lost stores: the events have the same ids, and none may be
 // dropped as a repeat of the other domain's.

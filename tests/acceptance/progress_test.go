@@ -325,51 +325,6 @@ func pause(t *testing.T, b *world.Bus) {
 	}
 }
 
-// TestAPauseOutlivesATakeover pauses both streams by way of a process that waits as a standby, and
-// kills the one that works: the next one knows it, with a folder of its own.
-func TestAPauseOutlivesATakeover(t *testing.T) {
-	testall.Beside(t)
-	world.EachBus(t, func(t *testing.T, b *world.Bus) {
-		p := underLoad(t, b, world.Binary(t, world.RaceDetector), progressOnBus(t, b))
-		token := world.Env{"BRIDGE_HTTP_TOKEN": "0123456789abcdef"}
-		g := world.NewGroup(p, shortTimeout, token.With(ownFolder(t)), token.With(ownFolder(t)))
-		_, stop := p.World.Write()
-		g.Published(2*time.Minute, "what is written arrives")
-		g.Ready()
-		for round := range 2 {
-			works, waits := g.Pair()
-			if round == 0 {
-				must(t, waits.Daemon, 0, "pause", world.Orders)
-				must(t, waits.Daemon, 0, "pause", world.Strict)
-				must(t, waits.Daemon, 0, "republish", world.Strict, "--from", "1")
-			}
-			before := published(p)
-			works.Kill()
-			world.Eventually(t, 2*time.Minute, "the other one works, and both streams are paused", func() bool {
-				s, ok := waits.Status()
-				return ok && s.Works && rests(waits.Daemon)
-			})
-			if r := republished(waits.Daemon, world.Strict); r.State != "running" {
-				t.Errorf("what was asked for again is %+v behind a take-over", r)
-			}
-			works.Restart()
-			g.Ready()
-			if after := published(p); after != before {
-				t.Errorf("%v messages before it was killed, %v later", before, after)
-			}
-		}
-		must(t, g.Members[0].Daemon, 0, "resume", world.Orders)
-		must(t, g.Members[0].Daemon, 0, "resume", world.Strict)
-		world.Eventually(t, 2*time.Minute, "what was asked for again is published", func() bool {
-			worker := g.Worker()
-			return worker != nil && republished(worker.Daemon, world.Strict).State == "done"
-		})
-		g.Published(2*time.Minute, "what was written meanwhile arrives")
-		stop()
-		g.Compare(0)
-	})
-}
-
 // must types a command and fails the test unless it ends with a status.
 func must(t *testing.T, d *world.Daemon, want int, args ...string) {
 	t.Helper()
