@@ -46,7 +46,18 @@ type Encoder struct {
 // NewEncoder returns an encoder of events under o; call Bind before Append. The error names every
 // text of o that no event can carry.
 func NewEncoder(o Options) (*Encoder, error) {
-	o = o.withDefaults()
+	o.Domain = cmp.Or(o.Domain, defaultDomain)
+	o.Stem = cmp.Or(o.Stem, camel(words(o.Stream)))
+	o.Version = cmp.Or(o.Version, Version)
+	o.Format = cmp.Or(o.Format, FormatEiffel)
+	o.BadValue = cmp.Or(o.BadValue, NullBad)
+	o.Zone = cmp.Or(o.Zone, time.UTC)
+	if o.Payload != nil {
+		o.Format, o.Fields = FormatPayload, nil
+		for _, name := range o.Payload.published() {
+			o.Fields = append(o.Fields, Field{name, name})
+		}
+	}
 	if err := o.validate(); err != nil {
 		return nil, err
 	}
@@ -199,23 +210,6 @@ func (e *Encoder) Kind() Kind { return e.options.Kind }
 
 // defaultDomain is meta.source.domainId where the options name none.
 const defaultDomain = "bridge"
-
-// withDefaults returns o with its defaults filled in.
-func (o Options) withDefaults() Options {
-	o.Domain = cmp.Or(o.Domain, defaultDomain)
-	o.Stem = cmp.Or(o.Stem, camel(words(o.Stream)))
-	o.Version = cmp.Or(o.Version, Version)
-	o.Format = cmp.Or(o.Format, FormatEiffel)
-	o.BadValue = cmp.Or(o.BadValue, NullBad)
-	o.Zone = cmp.Or(o.Zone, time.UTC)
-	if o.Payload != nil {
-		o.Format, o.Fields = FormatPayload, nil
-		for _, name := range o.Payload.published() {
-			o.Fields = append(o.Fields, Field{name, name})
-		}
-	}
-	return o
-}
 
 // validate checks the texts that every event carries, without which it would be no JSON or would
 // not say whose it is. It returns all faults as one error. What else options may be is for the

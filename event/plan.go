@@ -81,7 +81,14 @@ func (o Options) newPlan(columns *source.Columns) (*plan, error) {
 	members, faults := o.members(columns)
 	faults = append(faults, o.memberFaults(members)...)
 	if o.Kind == Capability {
-		faults = append(faults, keyFaults(columns, members)...)
+		// A deleted event says what was deleted. The id need not be a member: data.row has it.
+		for _, index := range columns.Key {
+			mapped := slices.ContainsFunc(members, func(m member) bool { return m.index == index })
+			if !mapped && index != columns.ID {
+				faults = append(faults, option.Errorf("%s leaves out the key column %q, without which a deleted event does not say what was deleted: add it to %s",
+					option.Fields, columns.List[index].Name, option.Fields))
+			}
+		}
 		if i := columns.Deleted; i >= 0 {
 			faults = append(faults, o.Deletion.fit(columns.List[i]))
 		}
@@ -126,17 +133,12 @@ func (o Options) members(columns *source.Columns) (members []member, faults []er
 	return members, faults
 }
 
-// isReserved reports whether events have a member with this name that is not a column. Those of a
-// release stream have no reason.
-func (o Options) isReserved(member string) bool {
-	return o.Payload == nil && (member == "row" || member == "reason" && o.Kind == Capability)
-}
-
 // memberFaults checks that every member is there once and none is reserved.
 func (o Options) memberFaults(members []member) []error {
 	var faults []error
 	for i, m := range members {
-		if o.isReserved(m.text) {
+		// Events have these members of their own; those of a release stream have no reason.
+		if o.Payload == nil && (m.text == "row" || m.text == "reason" && o.Kind == Capability) {
 			faults = append(faults, option.Errorf("column %q becomes the member %q, which events keep for themselves: leave the column out with %s, or give it another member in %s",
 				m.column.Name, m.text, option.Exclude, option.Fields))
 		}
@@ -148,20 +150,6 @@ func (o Options) memberFaults(members []member) []error {
 				faults = append(faults, option.Errorf("columns %q and %q both become the member %q: leave one of them out with %s, or give it another member in %s",
 					before.column.Name, m.column.Name, m.text, option.Exclude, option.Fields))
 			}
-		}
-	}
-	return faults
-}
-
-// keyFaults checks that a deleted event can say what was deleted. The id need not be a member:
-// data.row has it.
-func keyFaults(columns *source.Columns, members []member) []error {
-	var faults []error
-	for _, index := range columns.Key {
-		mapped := slices.ContainsFunc(members, func(m member) bool { return m.index == index })
-		if !mapped && index != columns.ID {
-			faults = append(faults, option.Errorf("%s leaves out the key column %q, without which a deleted event does not say what was deleted: add it to %s",
-				option.Fields, columns.List[index].Name, option.Fields))
 		}
 	}
 	return faults

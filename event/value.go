@@ -67,7 +67,7 @@ func (s *values) append(dst []byte, c *source.Column, v []byte) (out []byte, fau
 		out, ok = append(dst, v...), isNumber(v)
 		fault = badNumber
 	case source.Binary:
-		out, ok = appendBase64(dst, v), true
+		out, ok = append(base64.StdEncoding.AppendEncode(append(dst, '"'), v), '"'), true
 	case source.Bit:
 		out, ok = appendBits(dst, v)
 		fault = badBits
@@ -276,13 +276,6 @@ func appendEscaped(dst []byte, b byte) []byte {
 	default:
 		return append(dst, '\\', 'u', '0', '0', hexDigits[b>>4], hexDigits[b&0xf])
 	}
-}
-
-// appendBase64 appends v as a JSON string in standard base64 with padding.
-func appendBase64(dst, v []byte) []byte {
-	dst = append(dst, '"')
-	dst = base64.StdEncoding.AppendEncode(dst, v)
-	return append(dst, '"')
 }
 
 // appendInteger appends decimal digits as a JSON number, without the zeros that a ZEROFILL column

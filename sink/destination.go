@@ -130,7 +130,11 @@ func ParseTemplate(text string, allowed ...string) (*Template, error) {
 		}
 		rest = after
 		if of, is := strings.CutPrefix(name, column); is && of != "" && slices.Contains(allowed, anyColumn) {
-			t.addColumn(of)
+			at := slices.Index(t.columns, of)
+			if at < 0 {
+				at, t.columns = len(t.columns), append(t.columns, of)
+			}
+			t.parts = append(t.parts, part{placeholder: column, column: at})
 			continue
 		}
 		if !slices.Contains(allowed, name) {
@@ -139,14 +143,6 @@ func ParseTemplate(text string, allowed ...string) (*Template, error) {
 		t.parts = append(t.parts, part{placeholder: name})
 	}
 	return t, nil
-}
-
-func (t *Template) addColumn(name string) {
-	at := slices.Index(t.columns, name)
-	if at < 0 {
-		at, t.columns = len(t.columns), append(t.columns, name)
-	}
-	t.parts = append(t.parts, part{placeholder: column, column: at})
 }
 
 // Columns returns the columns that the destination depends on, each once.

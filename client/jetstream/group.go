@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 	"golang.org/x/sync/errgroup"
 
@@ -60,7 +59,11 @@ func (e *refusedError) Error() string { return e.err.Error() }
 
 // session consumes over one connection until that is lost, or ctx ends.
 func (b *Bus) session(ctx context.Context, s client.Subscription, each func(context.Context, string, *bus.Stored) error) error {
-	nc, err := b.connect(ctx)
+	o := b.options(nil)
+	if err := errors.Join(o.Check()...); err != nil {
+		return err
+	}
+	nc, err := o.Dial(ctx, o.URLs)
 	if err != nil {
 		return err
 	}
@@ -95,14 +98,6 @@ func (b *Bus) session(ctx context.Context, s client.Subscription, each func(cont
 		group.Go(func() error { return consume(ctx, name, consumers[i], each) })
 	}
 	return group.Wait()
-}
-
-func (b *Bus) connect(ctx context.Context) (*nats.Conn, error) {
-	o := b.options(nil)
-	if err := errors.Join(o.Check()...); err != nil {
-		return nil, err
-	}
-	return o.Dial(ctx, o.URLs)
 }
 
 // durable returns the consumer of a group, made where it is missing.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -146,9 +147,15 @@ func (p *partition) consume(ctx context.Context) {
 // from hands out messages from p.handled on.
 func (p *partition) from(ctx context.Context) error {
 	if p.handled.Load() < 0 {
-		if err := p.begin(ctx); err != nil {
+		tps, err := p.reader.TPs(ctx, []string{p.topic})
+		if err != nil {
 			return err
 		}
+		at := slices.IndexFunc(tps, func(tp bus.TP) bool { return tp.Name == p.tp })
+		if at < 0 {
+			return fmt.Errorf("read %s: %w", p.tp, bus.ErrGone)
+		}
+		p.handled.Store(int64(tps[at].First))
 	}
 	refused := false
 	next, err := p.reader.Read(ctx, bus.Span{TP: p.tp, From: uint64(p.handled.Load()), To: bus.NoEnd}, func(m *bus.Stored) error {
@@ -179,21 +186,6 @@ func (p *partition) from(ctx context.Context) error {
 		p.handled.Store(kafkago.FirstOffset)
 	}
 	return err
-}
-
-// begin finds the first offset.
-func (p *partition) begin(ctx context.Context) error {
-	tps, err := p.reader.TPs(ctx, []string{p.topic})
-	if err != nil {
-		return err
-	}
-	for _, tp := range tps {
-		if tp.Name == p.tp {
-			p.handled.Store(int64(tp.First))
-			return nil
-		}
-	}
-	return fmt.Errorf("read %s: %w", p.tp, bus.ErrGone)
 }
 
 // commit commits progress. What fails is committed later, or handed out again.

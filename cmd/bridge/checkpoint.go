@@ -282,12 +282,20 @@ func checkpointShow(p *process) *cobra.Command {
 			return err
 		}
 		defer func() { err = errors.Join(err, s.Close()) }()
-		views, err := viewsOf(c.Context(), s)
+		image, err := s.Load(c.Context())
 		if err != nil {
 			return err
 		}
-		rows := [][]any{{"STREAM", "SHARD", "ID", "GAPS", "SAVED", "VERIFIED THROUGH", "RECONCILE"}}
-		for _, v := range views {
+		views, rows := []checkpointView{}, [][]any{{"STREAM", "SHARD", "ID", "GAPS", "SAVED", "VERIFIED THROUGH", "RECONCILE"}}
+		for _, key := range slices.SortedFunc(maps.Keys(image.Shards), store.Key.Compare) {
+			if !image.Shards[key].Started {
+				continue
+			}
+			v, err := viewOf(c.Context(), s, &image, key)
+			if err != nil {
+				return err
+			}
+			views = append(views, v)
 			verified, state := v.Reconcile.words()
 			rows = append(rows, []any{v.Stream, v.Shard, v.ID, len(v.Gaps), v.Saved.Format(time.RFC3339), verified, state})
 		}
@@ -316,26 +324,6 @@ func (p *process) openToShow(ctx context.Context) (store.Store, error) {
 		return nil, unopened(err)
 	}
 	return s, nil
-}
-
-// viewsOf returns the checkpoints of the shards that have begun, in the order of stream and shard.
-func viewsOf(ctx context.Context, s store.Store) ([]checkpointView, error) {
-	image, err := s.Load(ctx)
-	if err != nil {
-		return nil, err
-	}
-	views := []checkpointView{}
-	for _, key := range slices.SortedFunc(maps.Keys(image.Shards), store.Key.Compare) {
-		if !image.Shards[key].Started {
-			continue
-		}
-		view, err := viewOf(ctx, s, &image, key)
-		if err != nil {
-			return nil, err
-		}
-		views = append(views, view)
-	}
-	return views, nil
 }
 
 // words says in short through when a shard is verified and how its reconcile stands.

@@ -143,7 +143,13 @@ func (r *rowInspection) inspect(ctx context.Context) error {
 	case err != nil:
 		return err
 	}
-	r.checkRate(page.MaxID)
+	if r.stream.Rate > 0 && r.position != nil && page.MaxID > *r.position {
+		ids := page.MaxID - *r.position
+		if takes := time.Duration(float64(ids) / float64(r.stream.Rate) * float64(time.Second)); takes > longBacklog {
+			r.Add(inspect.Note, inspect.RateBacklog, r.table, fmt.Sprintf("has %d ids above its position, which take %s at the rate of %d rows a second", ids, takes.Round(time.Minute), r.stream.Rate)).
+				Says("increase %s, or set it to 0, where that is too long", option.Rate)
+		}
+	}
 	if r.stream.Payload != "" {
 		return r.inspectPayload(ctx, encoder, page.MaxID)
 	}
@@ -155,18 +161,6 @@ func (r *rowInspection) inspect(ctx context.Context) error {
 
 // longBacklog is how long a backlog may take that a rate holds back.
 const longBacklog = time.Hour
-
-// checkRate finds a backlog that takes long at the rate of the stream.
-func (r *rowInspection) checkRate(highest uint64) {
-	if r.stream.Rate == 0 || r.position == nil || highest <= *r.position {
-		return
-	}
-	ids := highest - *r.position
-	if takes := time.Duration(float64(ids) / float64(r.stream.Rate) * float64(time.Second)); takes > longBacklog {
-		r.Add(inspect.Note, inspect.RateBacklog, r.table, fmt.Sprintf("has %d ids above its position, which take %s at the rate of %d rows a second", ids, takes.Round(time.Minute), r.stream.Rate)).
-			Says("increase %s, or set it to 0, where that is too long", option.Rate)
-	}
-}
 
 // sampleRows is how many of the oldest and of the newest rows are read.
 const sampleRows = 500
@@ -289,9 +283,18 @@ func (s *deletedSample) add(page *source.Page) {
 	}
 }
 
-func (s *deletedSample) addWord(word string) {
-	if len(s.words) < mostWords && !saysDeleted(word) {
-		s.words[word] = true
+// addWord keeps a text that is a word, and none that programs write into a flag.
+func (s *deletedSample) addWord(text string) {
+	n := 0
+	for _, c := range text {
+		if unicode.IsLetter(c) {
+			n++
+		}
+	}
+	lower := strings.ToLower(text)
+	isFlag := n < 2 || strings.HasPrefix(lower, "del") || slices.Contains([]string{"yes", "true", "removed"}, lower)
+	if len(s.words) < mostWords && !isFlag {
+		s.words[text] = true
 	}
 }
 
@@ -310,18 +313,6 @@ func listedWords(columnType string) (words []string) {
 
 func hasWord(words []string, word string) bool {
 	return slices.ContainsFunc(words, func(w string) bool { return strings.EqualFold(w, word) })
-}
-
-// saysDeleted reports whether a text is what programs write into a flag, or no word.
-func saysDeleted(text string) bool {
-	n := 0
-	for _, c := range text {
-		if unicode.IsLetter(c) {
-			n++
-		}
-	}
-	text = strings.ToLower(text)
-	return n < 2 || strings.HasPrefix(text, "del") || slices.Contains([]string{"yes", "true", "removed"}, text)
 }
 
 // farAhead is how far in the future the time of a deletion is none.

@@ -207,8 +207,17 @@ func (s *appStream) catchUp(cfg *config.Config, p *parts) stream.Stream {
 		c.Mine = func(shard string) bool { return cfg.Share.Owns(s.Stream, shard) }
 	}
 	if bus, ok := p.sink.(sink.Compactor); ok && s.view != nil {
+		// After what time a topic removes tombstones, false where it has none (rule 30).
 		c.Forgets = func(ctx context.Context, topic string) (time.Duration, bool, error) {
-			return s.forgetsAfter(ctx, bus, topic)
+			hidden, has := s.topics[topic]
+			if !has {
+				return 0, false, nil
+			}
+			found, err := bus.Compaction(ctx, topic)
+			if errors.Is(err, sink.ErrHidden) {
+				found.On, err = hidden, nil
+			}
+			return found.Tombstones, found.On && found.Tombstones >= 0, err
 		}
 	}
 	return c
@@ -235,20 +244,6 @@ func (s *appStream) openTombstones(cfg *config.Config, p *parts, modeOf func(*co
 		}
 		s.tombstones[table] = shard.NewTombstones(compacted, config.StreamLogger(p.logger, s.Name).With("shard", table))
 	}
-}
-
-// forgetsAfter returns after what time a topic of the stream removes tombstones, false where it has
-// none (rule 30).
-func (s *appStream) forgetsAfter(ctx context.Context, bus sink.Compactor, topic string) (after time.Duration, does bool, err error) {
-	hidden, has := s.topics[topic]
-	if !has {
-		return 0, false, nil
-	}
-	found, err := bus.Compaction(ctx, topic)
-	if errors.Is(err, sink.ErrHidden) {
-		found.On, err = hidden, nil
-	}
-	return found.Tombstones, found.On && found.Tombstones >= 0, err
 }
 
 // encoder returns an encoder of the events of a table.

@@ -72,17 +72,12 @@ func setProgress(cfg *Config, l *loader, onBus bool, topic string, streams []str
 		cfg.CheckpointTopic = topic
 	}
 	if cfg.CheckpointPath == "" {
-		cfg.CheckpointPath, cfg.temporary = temporaryFolder(cfg, streams), true
+		// A process of this configuration finds it again when it is restarted in its container, and
+		// no other process on the host has it: two on one host have different addresses.
+		all := append([]string{cfg.DomainID, cfg.HTTPAddr}, slices.Sorted(slices.Values(streams))...)
+		sum := sha256.Sum256([]byte(strings.Join(all, "\x00")))
+		cfg.CheckpointPath, cfg.temporary = filepath.Join(os.TempDir(), "bridge-"+hex.EncodeToString(sum[:6])), true
 	}
-}
-
-// temporaryFolder returns a folder that a process of this configuration finds again when it is
-// restarted in its container, and that no other process on the host has: two on one host have
-// different addresses.
-func temporaryFolder(cfg *Config, streams []string) string {
-	names := append([]string{cfg.DomainID, cfg.HTTPAddr}, slices.Sorted(slices.Values(streams))...)
-	sum := sha256.Sum256([]byte(strings.Join(names, "\x00")))
-	return filepath.Join(os.TempDir(), "bridge-"+hex.EncodeToString(sum[:6]))
 }
 
 // checkTopics refuses a stream that publishes to the topic of the checkpoint.

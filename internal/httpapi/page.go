@@ -42,7 +42,15 @@ func pageHandler() http.Handler {
 		if name == "" {
 			name = "page/index.html"
 		}
-		text, kind, err := pageFile(name)
+		var text []byte
+		var err error
+		kind := contentTypes[path.Ext(name)]
+		if document, ok := strings.CutPrefix(name, "docs/"); ok {
+			kind = contentTypes[".html"]
+			text, err = documentHTML(document)
+		} else {
+			text, err = fs.ReadFile(pageFiles, name)
+		}
 		if err != nil {
 			http.NotFound(w, r)
 			return
@@ -57,16 +65,6 @@ func pageHandler() http.Handler {
 		h.Set("ETag", `"`+base64.RawURLEncoding.EncodeToString(sum[:12])+`"`)
 		http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(text))
 	})
-}
-
-// pageFile returns a file of the page, or a document as HTML, and its content type.
-func pageFile(name string) (text []byte, kind string, err error) {
-	if document, ok := strings.CutPrefix(name, "docs/"); ok {
-		text, err = documentHTML(document)
-		return text, contentTypes[".html"], err
-	}
-	text, err = fs.ReadFile(pageFiles, name)
-	return text, contentTypes[path.Ext(name)], err
 }
 
 var contentTypes = map[string]string{".html": "text/html; charset=utf-8", ".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8"}

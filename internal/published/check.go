@@ -222,8 +222,9 @@ var ErrBadLog = errors.New("the saved list of published rows cannot be read")
 const (
 	// headKey is the key of the part with the origin and the lost rows: no row has the id 0.
 	headKey = 0
-	// partVersion begins every part of rows, headVersion the head. Both are as in the former
-	// version, which reads what this one writes: it drops rows of a shape that it does not know.
+	// partVersion begins every part of rows, in one byte, and headVersion the head. Both are as in
+	// the former version, which reads what this one writes: it drops rows of a shape that it does
+	// not know.
 	partVersion = 1
 	headVersion = 2
 	// stopSeparator ends the server in the head, and the stop follows. The former version wrote
@@ -244,9 +245,6 @@ func (l *Log) appendHead(dst []byte) []byte {
 	dst = binary.AppendVarint(dst, l.lost.Until.UnixMilli())
 	return appendRows(binary.AppendUvarint(dst, l.lost.Survivor), l.lost.Rows)
 }
-
-// appendPart appends the form of a part: version 1 byte, then its rows.
-func appendPart(dst []byte, rows []Row) []byte { return appendRows(append(dst, partVersion), rows) }
 
 // appendRows appends the form of rows, each: id as uvarint (from the one before), content and
 // identity 8 bytes big endian each.

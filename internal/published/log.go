@@ -198,7 +198,7 @@ func (l *Log) Changed() (changed []ledger.Chunk) {
 	for part := range slices.Chunk(l.rows, l.size) {
 		key := part[0].ID
 		if saved[key] = len(part); l.saved[key] != len(part) {
-			changed = append(changed, ledger.Chunk{Key: key, Bytes: appendPart(nil, part)})
+			changed = append(changed, ledger.Chunk{Key: key, Bytes: appendRows([]byte{partVersion}, part)})
 		}
 	}
 	for key := range l.saved {

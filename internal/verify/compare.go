@@ -273,7 +273,10 @@ func (s *table) confirm(p *proof, is func(Example) bool) {
 	case unproven:
 		s.unproven--
 	case doubted:
-		s.clearDoubt(is)
+		if found := s.doubts[doubt{s.present(&s.row), nil}]; found != nil && found.Count > 0 {
+			found.Count--
+			found.Examples = slices.DeleteFunc(found.Examples, is)
+		}
 	}
 	*p = proven
 }

@@ -125,15 +125,6 @@ func (s *schema) isFormer(m *Message) bool {
 // origin is a table as data.row names it.
 type origin struct{ source, table string }
 
-// originOf returns what data.row names, where the format has it.
-func originOf(m *Message) (of origin) {
-	if m.format() != event.FormatRow {
-		row := get(get(m.document(), "data"), "row")
-		of = origin{string(getText(row, "source")), string(getText(row, "table"))}
-	}
-	return of
-}
-
 // notAnEvent says why a message whose headers name the stream, or none, is neither an event of
 // another table nor a tombstone.
 func notAnEvent(m *Message, stream string) string {

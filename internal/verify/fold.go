@@ -78,7 +78,10 @@ func (r *run) add(m *Message) error {
 	s := r.named[[2]string{stream, m.header[sink.HeaderShard]}]
 	if s != nil {
 		stamp = r.stamps.read(s, m)
-		r.homes.see(m, stamp.order())
+		at, first := stamp.order(), &r.homes.first[m.partition]
+		if at.epoch != 0 && (first.epoch == 0 || at.compare(*first) < 0) {
+			*first = at
+		}
 	}
 	switch {
 	case m.header[sink.HeaderType] == sink.DeadLetterType:
@@ -116,8 +119,12 @@ func (r *run) addUnnamed(m *Message, name string) {
 		r.report.Others++
 		return
 	}
-	of := r.streams[at]
-	for _, s := range of.origins[originOf(m)] {
+	of, named := r.streams[at], origin{}
+	if m.format() != event.FormatRow {
+		row := get(get(m.document(), "data"), "row")
+		named = origin{string(getText(row, "source")), string(getText(row, "table"))}
+	}
+	for _, s := range of.origins[named] {
 		if !r.hadName(s, m) {
 			s.report.Events++
 			s.alter(m, &r.envelope, "it is an event of the table, its header "+sink.HeaderShard+" is "+strconv.Quote(m.header[sink.HeaderShard]))
@@ -276,14 +283,6 @@ func (s *table) doubt(m *Message, e *envelope, v *verdict, of *unknownMembers) {
 	found.add(s.most, 1, s.example(m, e, v, v.why))
 }
 
-// clearDoubt withdraws the doubt about an event, which the row that was encoded last has proven.
-func (s *table) clearDoubt(is func(Example) bool) {
-	if found := s.doubts[doubt{s.present(&s.row), nil}]; found != nil && found.Count > 0 {
-		found.Count--
-		found.Examples = slices.DeleteFunc(found.Examples, is)
-	}
-}
-
 // noteShape takes in an event that may be of another shape than the table's.
 func (s *table) noteShape(m *Message, e *envelope, v *verdict) {
 	if v.usual && v.op != "" && e.reason == "" {
@@ -411,12 +410,6 @@ func newHomes(partitions []Partition) homes {
 		h.numbers[p.Destination] = append(h.numbers[p.Destination], len(h.numbers[p.Destination]))
 	}
 	return h
-}
-
-func (h *homes) see(m *Message, at order) {
-	if first := &h.first[m.partition]; at.epoch != 0 && (first.epoch == 0 || at.compare(*first) < 0) {
-		*first = at
-	}
 }
 
 // note takes in the last message of an entity or a row. One without a stamp is not judged.

@@ -20,7 +20,7 @@ func TestNumbers(t *testing.T) {
 		}
 		partitions := 1 + random.IntN(4)
 		slices.SortStableFunc(list, func(a, b uint64) int { return int(a)%partitions - int(b)%partitions })
-		set, plain, left := newNumbers(), make(map[uint64]bool), 1<<20
+		set, plain, left := numbers{blocks: make(map[uint64]*block)}, make(map[uint64]bool), 1<<20
 		for _, n := range list {
 			for range 1 + random.IntN(20)/19 {
 				if was := set.add(n, &left); was != plain[n] {

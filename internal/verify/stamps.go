@@ -114,7 +114,7 @@ func (l *stamps) read(s *table, m *Message) stamp {
 // setOf returns a set of numbers, which it makes where it is missing.
 func setOf[K comparable](sets map[K]*term, key K, left *int) *term {
 	if sets[key] == nil {
-		sets[key] = &term{numbers: newNumbers()}
+		sets[key] = &term{numbers: numbers{blocks: make(map[uint64]*block)}}
 		*left -= blockBytes
 	}
 	return sets[key]
@@ -299,8 +299,6 @@ type block struct {
 	bits [perBlock / 64]uint64
 	n    int
 }
-
-func newNumbers() numbers { return numbers{blocks: make(map[uint64]*block)} }
 
 // add adds a number and reports whether it was there. It takes what it needs from left, which may
 // go below zero.

@@ -1,7 +1,6 @@
 package jetstream
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -65,14 +64,6 @@ func advised(code int, err error) error {
 		return option.Errorf("%w: set %s to a number of bytes that the account allows", err, option.NATSStreamMaxBytes)
 	}
 	return server.AdvisedCode(code, err)
-}
-
-// advisedAPI is advised for an error of the library.
-func advisedAPI(err error) error {
-	if refused, ok := errors.AsType[*jetstream.APIError](err); ok {
-		return advised(int(refused.ErrorCode), err)
-	}
-	return err
 }
 
 // firstAtomic is the first minor version 2 of nats-server whose atomic batches can be relied on.

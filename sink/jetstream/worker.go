@@ -254,7 +254,10 @@ func lookup(ctx context.Context, js jetstream.JetStream, o *Options, name string
 		return nil, option.Errorf("create the stream %s: too few servers are there for the replicas of %s, or too few have the storage for %s: %w",
 			name, option.NATSStreamReplicas, option.NATSStreamMaxBytes, err)
 	case err != nil:
-		return nil, fmt.Errorf("create the stream %s: %w", name, advisedAPI(err))
+		if refused, ok := errors.AsType[*jetstream.APIError](err); ok {
+			err = advised(int(refused.ErrorCode), err)
+		}
+		return nil, fmt.Errorf("create the stream %s: %w", name, err)
 	}
 	o.Logger.Info("created the stream", "stream", name, "subjects", o.Subjects)
 	return stream, nil

@@ -345,7 +345,15 @@ func (r *Reader) tps(ctx context.Context, destinations []string) (tps []bus.TP, 
 		if err := r.found(info); err != nil {
 			return nil, err
 		}
-		tps = append(tps, describeTP(info))
+		// What it holds, and may have removed.
+		c, headless := &info.Config, info.State.FirstSeq > 1
+		byAge := c.MaxAge > 0 || c.MaxMsgs > 0 || c.MaxBytes > 0
+		oneByOne := c.MaxMsgsPerSubject > 0 || c.Retention != jetstream.LimitsPolicy || c.AllowMsgTTL
+		first, end := boundsOf(info)
+		tps = append(tps, bus.TP{
+			Name: c.Name, Incarnation: CreatedAt(info), First: first, End: end, Stable: end,
+			Expired: headless && byAge, Thinned: oneByOne && (headless || info.State.NumDeleted > 0),
+		})
 	}
 	return tps, nil
 }
@@ -368,19 +376,6 @@ func StreamsOf(ctx context.Context, js jetstream.JetStream, destinations []strin
 	}
 	slices.Sort(names)
 	return slices.Compact(names), nil
-}
-
-// describeTP tells what a stream holds, and may have removed.
-func describeTP(info *jetstream.StreamInfo) bus.TP {
-	c := &info.Config
-	byAge := c.MaxAge > 0 || c.MaxMsgs > 0 || c.MaxBytes > 0
-	oneByOne := c.MaxMsgsPerSubject > 0 || c.Retention != jetstream.LimitsPolicy || c.AllowMsgTTL
-	headless := info.State.FirstSeq > 1
-	first, end := boundsOf(info)
-	return bus.TP{
-		Name: c.Name, Incarnation: CreatedAt(info), First: first, End: end, Stable: end,
-		Expired: headless && byAge, Thinned: oneByOne && (headless || info.State.NumDeleted > 0),
-	}
 }
 
 // reached returns the session. With Options.GiveUpAfter it is an error that there is none, at once

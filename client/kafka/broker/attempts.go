@@ -56,16 +56,6 @@ func (t *attempts) retry(ctx context.Context, do func() (generation int, err err
 	}
 }
 
-// succeeded notes an answer.
-func (t *attempts) succeeded() {
-	if t.failing.IsZero() && t.missing.IsZero() {
-		return
-	}
-	t.failing, t.missing = time.Time{}, time.Time{}
-	t.pause.Reset()
-	t.faults.OK(t.who)
-}
-
 // ended notes that nobody tries any more, because of err unless that is nil.
 func (t *attempts) ended(ctx context.Context, err error) {
 	if err != nil || ctx.Err() != nil {

@@ -94,13 +94,21 @@ func (c *Cluster) RoundTrip(ctx context.Context, req protocol.Message) (protocol
 	return res, generation, c.Understood(ctx, err)
 }
 
-// Understood returns the error of a request with its cause, if known.
+// Understood returns the error of a request with its cause, if known: a refused login may have a
+// token that has expired.
 func (c *Cluster) Understood(ctx context.Context, err error) error {
 	if err != nil && ctx.Err() != nil {
 		err = context.Cause(ctx)
 	}
-	if err != nil && c.options.SASL != nil {
-		err = c.options.SASL.explain(err)
+	if c.options.SASL == nil || c.options.SASL.Token == nil || !errors.Is(err, kafkago.SASLAuthenticationFailed) {
+		return err
+	}
+	token, tokenErr := c.options.SASL.Token()
+	if tokenErr != nil {
+		return fmt.Errorf("%w; now the SASL token cannot be read: %w", err, tokenErr)
+	}
+	if expiry := expiryOf(token); !expiry.IsZero() && expiry.Before(time.Now()) {
+		return fmt.Errorf("%w; the token expired at %s: replace it", err, expiry.UTC().Format(time.RFC3339))
 	}
 	return err
 }

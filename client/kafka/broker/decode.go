@@ -77,9 +77,15 @@ func (d *Decoder) Decode(a *kmsg.FetchResponseTopicPartition) error {
 			d.Next = max(d.Next, min(int64(binary.BigEndian.Uint64(one))+1, d.To))
 			continue
 		}
-		b, err := parseBatch(one)
-		if err != nil {
-			return err
+		var b kmsg.RecordBatch
+		if err := b.ReadFrom(one); err != nil {
+			return fmt.Errorf("%w: it has %d bytes: %w", errBatch, len(one), err)
+		}
+		if b.Magic != 2 {
+			return fmt.Errorf("%w: at offset %d, its format is %d", errBatch, b.FirstOffset, b.Magic)
+		}
+		if sum := crc32.Checksum(one[attributesAt:], castagnoli); sum != uint32(b.CRC) {
+			return fmt.Errorf("%w: at offset %d, its checksum is wrong", errBatch, b.FirstOffset)
 		}
 		for ; len(left) > 0 && left[0].FirstOffset <= lastOf(&b); left = left[1:] {
 			if !slices.Contains(producers, left[0].ProducerID) {
@@ -141,20 +147,6 @@ func splitBatch(b []byte) (one, rest []byte, err error) {
 		return nil, nil, nil
 	}
 	return b[:size], b[size:], nil
-}
-
-// parseBatch reads the head of a batch and checks its sum.
-func parseBatch(b []byte) (batch kmsg.RecordBatch, err error) {
-	if err := batch.ReadFrom(b); err != nil {
-		return batch, fmt.Errorf("%w: it has %d bytes: %w", errBatch, len(b), err)
-	}
-	if batch.Magic != 2 {
-		return batch, fmt.Errorf("%w: at offset %d, its format is %d", errBatch, batch.FirstOffset, batch.Magic)
-	}
-	if sum := crc32.Checksum(b[attributesAt:], castagnoli); sum != uint32(batch.CRC) {
-		return batch, fmt.Errorf("%w: at offset %d, its checksum is wrong", errBatch, batch.FirstOffset)
-	}
-	return batch, nil
 }
 
 // lastOf returns the last offset of a batch, also of one whose last records are compacted away.

@@ -90,21 +90,6 @@ func (s *SASL) start(ctx context.Context) (sasl.StateMachine, []byte, error) {
 	return login.Start(ctx)
 }
 
-// Explain adds to the refusal of a login that the token has expired, where it says so.
-func (s *SASL) explain(err error) error {
-	if s.Token == nil || !errors.Is(err, kafkago.SASLAuthenticationFailed) {
-		return err
-	}
-	token, tokenErr := s.Token()
-	if tokenErr != nil {
-		return fmt.Errorf("%w; now the SASL token cannot be read: %w", err, tokenErr)
-	}
-	if expiry := expiryOf(token); !expiry.IsZero() && expiry.Before(time.Now()) {
-		return fmt.Errorf("%w; the token expired at %s: replace it", err, expiry.UTC().Format(time.RFC3339))
-	}
-	return err
-}
-
 // IsToken reports whether text has the form of a bearer token (RFC 6750, b64token).
 func IsToken(text string) bool {
 	const allowed = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~+/="

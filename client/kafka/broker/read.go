@@ -189,7 +189,11 @@ func (r *reading) run(ctx context.Context) (err error) {
 			}
 			continue
 		}
-		r.succeeded()
+		if !r.failing.IsZero() || !r.missing.IsZero() {
+			r.failing, r.missing = time.Time{}, time.Time{}
+			r.pause.Reset()
+			r.faults.OK(r.who)
+		}
 		r.outside = 0
 		end := endOf(found.answer.RecordBatches)
 		if end > r.decoder.Next {
