@@ -86,7 +86,7 @@ func (s *endless) Parts(ctx context.Context, k store.Key, kind store.Kind, from 
 }
 
 func TestMemoryStaysBoundedWhateverIsGone(t *testing.T) {
-	rows := testall.Pick[uint64](50_000, 200_000)
+	rows := testall.Pick[uint64](20_000, 200_000)
 	inBubble(func(t *testing.T) {
 		w := newWorld(t, event.Capability)
 		w.table.InsertAt(rows, "last", "1", "0")

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"example.org/bridge/event"
+	"example.org/bridge/tests/testall"
 )
 
 // life publishes a random history of a few entities, whose events follow on one another as bridge
@@ -41,7 +42,7 @@ var (
 
 // TestNoSingleFaultIsMissed plants every fault at every message of random histories.
 func TestNoSingleFaultIsMissed(t *testing.T) {
-	for seed := range uint64(3) {
+	for seed := range uint64(testall.Cases(1, 3)) {
 		w, of := life(t, rand.New(rand.NewPCG(seed, 1)))
 		clean := slices.Clone(w.bus.messages)
 		mustFind := func(what string, messages []*message) {
