@@ -22,6 +22,7 @@ const (
 	asksBeforeEpoch = "a process looks whether its number still holds before it takes over its share"
 	passesFlight    = "an offset passes over a message that is acknowledged and not in the store"
 	passesUnknown   = "an offset passes over a message of unknown outcome"
+	passesOwn       = "a process that reads its message before that is acknowledged does not count it"
 	passesBlindly   = "an offset passes over messages of another process of the share"
 )
 
@@ -263,6 +264,9 @@ func (f *fleet) read(m *member) {
 	for ; m.offset < len(f.log); m.offset++ {
 		s := f.log[m.offset]
 		mine := m.has(s.table)
+		if mutant == passesOwn && m.flight != nil && s == m.flight.said {
+			continue
+		}
 		if m.step > 3 && s.epoch > m.epoch && (mine || mutant == peerSupersedes) {
 			if s.generation < m.generation {
 				f.faults = append(f.faults, "a process of a former number supersedes")
@@ -293,7 +297,7 @@ func (f *fleet) work(m *member) {
 	case n == 2 && f.passes:
 		if f.isAlone(m) || mutant == passesBlindly {
 			f.pass(m)
-		} else if m.flight == nil {
+		} else {
 			f.read(m)
 		}
 	case m.unknown:
@@ -302,7 +306,8 @@ func (f *fleet) work(m *member) {
 			f.read(m)
 			m.unknown = false
 		}
-	case n == 2 && m.flight == nil:
+	case n == 2:
+		// Also while its message is held.
 		f.read(m)
 	case n == 3:
 		f.folders[m.shareOf] = m.sharedStore.clone()
@@ -483,7 +488,7 @@ func TestSharesHold(t *testing.T) {
 func TestMutantsOfSharesAreFound(t *testing.T) {
 	defer func() { mutant = "" }()
 	from := map[string]uint64{fencesFirst: 18_000, decidesAnyway: 25_000, passesBlindly: 21_000}
-	for _, name := range []string{highestOffset, deletesPeers, peerSupersedes, peerCounts, fencesFirst, opensAtOnce, decidesAnyway, neverAsks, asksBeforeEpoch, passesFlight, passesUnknown, passesBlindly} {
+	for _, name := range []string{highestOffset, deletesPeers, peerSupersedes, peerCounts, fencesFirst, opensAtOnce, decidesAnyway, neverAsks, asksBeforeEpoch, passesFlight, passesUnknown, passesOwn, passesBlindly} {
 		t.Run(name, func(t *testing.T) {
 			mutant = name
 			for seed := from[name]; seed < from[name]+20_000; seed++ {
