@@ -9,6 +9,7 @@ import (
 	"runtime/debug"
 	"slices"
 	"strconv"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -124,6 +125,8 @@ type kept struct {
 	// publishes the same streams.
 	member     *standby.Member
 	superseded chan error
+	// windows are those that sinks have warned of.
+	windows sync.Map
 	// changes are those of the tables of patterns. The app that runs uses it.
 	changes changes
 	// listeners listen to the events of all apps.
@@ -256,7 +259,7 @@ func (a *App) openEnds(ctx context.Context) error {
 		return nil
 	}
 	u := useOf(cfg, a.logger)
-	u.Fault = a.metrics.Retry
+	u.Fault, u.Windows = a.metrics.Retry, &a.windows
 	// A session begins with a publish, which is behind Open.
 	u.Session = func(tp string) { a.recovery.NewSession(tp) }
 	bus, err := cfg.Sink.Driver.Open(u)

@@ -14,6 +14,7 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"example.org/bridge/client/bus"
@@ -119,6 +120,8 @@ type Use struct {
 	// Fault and Session are called as the options of sinks say. Optional.
 	Fault   sink.Fault
 	Session func(tp string)
+	// Windows is for all sinks of a process, one after the other: see jetstream.Options. Optional.
+	Windows *sync.Map
 }
 
 // Readable is a Bus that keeps messages, so that commands can read them.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"sync"
 	"time"
 
 	"example.org/bridge/client/bus"
@@ -57,6 +58,10 @@ type Options struct {
 	// may have other messages. It must not block. Optional.
 	Session func(stream string)
 
+	// Windows has the duplicate window of each stream that was published to, which the log warns of
+	// when it has become too short: for sinks that are opened one after the other. Optional.
+	Windows *sync.Map
+
 	// renewEvery is how often it is looked whether retention may soon remove the claim: for tests.
 	renewEvery time.Duration
 }
@@ -77,6 +82,7 @@ func (o Options) withDefaults() (Options, error) {
 	}
 	o.Name = cmp.Or(o.Name, "bridge")
 	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
+	o.Windows = cmp.Or(o.Windows, new(sync.Map))
 	o.renewEvery = cmp.Or(o.renewEvery, renewEvery)
 	if o.Published == nil {
 		o.Published = o.Subjects

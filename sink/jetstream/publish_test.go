@@ -3,6 +3,7 @@ package jetstream_test
 import (
 	"errors"
 	"fmt"
+	"log/slog"
 	"runtime"
 	"strings"
 	"sync"
@@ -106,6 +107,27 @@ func TestHalfOpenConnectionIsNoticed(t *testing.T) {
 		t.Errorf("%d new connections within %s", len(sessions), took)
 	}
 	wantWhole(t, testenv.Consume(t, stream, ""), before, during)
+}
+
+// TestAShortDuplicateWindow is said once by sinks that are opened one after the other, and again
+// when it says something else.
+func TestAShortDuplicateWindow(t *testing.T) {
+	t.Parallel()
+	broker, said, windows := testenv.AnyNATS(t), new(strings.Builder), new(sync.Map)
+	name := broker.CreateStream(t, natsjs.StreamConfig{Duplicates: time.Second}).CachedInfo().Config.Name
+	for i, want := range []int{1, 1, 2, 2, 3} {
+		if window := []time.Duration{0, 0, 2 * time.Second, time.Minute, 2 * time.Second}[i]; window > 0 {
+			update(t, broker, name, func(c *natsjs.StreamConfig) { c.Duplicates = window })
+		}
+		s := open(t, jetstream.Options{Connection: at(broker.URL(), name), Windows: windows, Logger: slog.New(slog.NewTextHandler(said, nil))})
+		mustPublish(t, s, messages(name+".a", fmt.Sprint(i), 1, 1))
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if n := strings.Count(said.String(), "duplicate window is short"); n != want {
+			t.Errorf("sink %d: said %d times, want %d:\n%s", i, n, want, said)
+		}
+	}
 }
 
 // claimed returns a stream that takes atomic batches and claims, and options that publish to it.

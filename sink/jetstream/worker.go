@@ -49,8 +49,6 @@ type worker struct {
 	// ring and env are memory for the series.
 	ring []inFlight
 	env  *envelope
-	// warned: the log says that the stream is not set up well.
-	warned bool
 	// session is the connection that was used last, nil after a fault.
 	session *server.Session
 	// ref names the stream as it was when the series began, base is its last sequence then.
@@ -140,8 +138,8 @@ func (w *worker) begin(ctx context.Context, wire *wire) (*series, error) {
 	if err := usable(w.options, info); err != nil {
 		return nil, err
 	}
-	if window := info.Config.Duplicates; window < 2*ackWait && !w.warned {
-		w.warned = true
+	window := info.Config.Duplicates
+	if before, _ := w.options.Windows.Swap(w.stream, window); before != window && window < 2*ackWait {
 		w.options.Logger.Warn("the stream's duplicate window is short: a message that is sent again may be stored twice",
 			"stream", w.stream, "duplicate_window", window, "at_least", 2*ackWait)
 	}

@@ -265,7 +265,7 @@ func (d *Driver) options(u driver.Use) jetstream.Options {
 // withUse returns options with what is published and read.
 func withUse(o jetstream.Options, u driver.Use) jetstream.Options {
 	o.Subjects, o.Published, o.Readable = u.Subjects, u.Published, u.Readable
-	o.Logger, o.Fault, o.Session = u.Logger, u.Fault, u.Session
+	o.Logger, o.Fault, o.Session, o.Windows = u.Logger, u.Fault, u.Session, u.Windows
 	return o
 }
 
