@@ -329,21 +329,19 @@ func (g *Generations) signKey() string {
 	return fmt.Sprintf("%ss%d.%d", g.begin, g.Joined(), g.opts.Share.Index)
 }
 
-// Sign gives a sign of life, where there are shares or were some. It returns ErrFormer where the
-// former sign is so old that others could change the number, and have done so.
+// Sign gives a sign of life, where there are shares or were some, and then looks at the number:
+// the former sign may be so old that others could change that. It returns ErrFormer where they
+// have.
 func (g *Generations) Sign(ctx context.Context) error {
 	generation, begun := g.Joined(), time.Now()
-	if generation == 0 {
-		return nil
-	}
-	value := fmt.Sprintf("%s %s %d", g.opts.Host, g.token, begun.UnixMilli())
-	if err := g.opts.Bucket.Put(ctx, g.signKey(), []byte(value)); err != nil {
-		return err
-	}
-	if !g.isHeard() {
-		if s, err := g.readNew(ctx); err != nil || s.generation > generation {
-			return cmp.Or(err, ErrFormer)
+	if generation > 0 {
+		value := fmt.Sprintf("%s %s %d", g.opts.Host, g.token, begun.UnixMilli())
+		if err := g.opts.Bucket.Put(ctx, g.signKey(), []byte(value)); err != nil {
+			return err
 		}
+	}
+	if s, err := g.readNew(ctx); err != nil || s.generation > generation {
+		return cmp.Or(err, ErrFormer)
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -389,7 +387,7 @@ func (g *Generations) Permit(ctx context.Context) error {
 // Run gives signs of life until ctx ends. It returns ErrFormer when the number of shares has
 // changed.
 func (g *Generations) Run(ctx context.Context) error {
-	for looked := time.Now(); backoff.Pause(ctx, silence/3) == nil; {
+	for backoff.Pause(ctx, silence/3) == nil {
 		g.mu.Lock()
 		works := g.works
 		g.mu.Unlock()
@@ -398,13 +396,6 @@ func (g *Generations) Run(ctx context.Context) error {
 		}
 		// Another error shows at the next copy of the progress.
 		if errors.Is(g.Sign(ctx), ErrFormer) {
-			return g.Permit(ctx)
-		}
-		if time.Since(looked) < silence {
-			continue
-		}
-		looked = time.Now()
-		if s, err := g.readNew(ctx); err == nil && s.generation > g.Joined() {
 			return g.Permit(ctx)
 		}
 	}

@@ -153,7 +153,9 @@ func TestTheNumberOfSharesChanges(t *testing.T) {
 		zero := f.ship(0, 2).begins()
 		// That of none meets its fence, and what they publish.
 		expect(t, []*ship{none, zero, one}, zero, one)
-		none.ends()
+		if err := <-none.ended; !errors.Is(err, buscopy.ErrFormer) {
+			t.Errorf("that of none ends with %v", err)
+		}
 
 		three := []*ship{f.ship(0, 3).begins(), f.ship(1, 3).begins(), f.ship(2, 3).begins()}
 		zero.ends()
