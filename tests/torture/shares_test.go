@@ -144,7 +144,9 @@ func (tr *trial) changeShares(number int) {
 	}
 	former := tr.Shares[still]
 	tr.StartShares(number)
-	tr.woken += woken
+	if !tr.Bus.Once() {
+		tr.woken += woken
+	}
 	former.Signal(syscall.SIGCONT)
 	if status := tr.endOf(former); status != 1 {
 		tr.score.find("a process of a former number has ended with status %d", status)

@@ -223,7 +223,25 @@ type fault struct {
 
 // allFaults returns the faults in the order of the matrix.
 func allFaults() []fault {
-	return slices.Concat(processFaults, pointFaults, standbyFaults, shareFaults, checkpointFaults, diskFaults, clockFaults, serverFaults, networkFaults, tableFaults, contentsFaults)
+	once := withOnce(shareFaults)
+	if *tortureOnce {
+		once = nil // All are.
+	}
+	return slices.Concat(processFaults, pointFaults, standbyFaults, shareFaults, once, checkpointFaults, diskFaults, clockFaults, serverFaults, networkFaults, tableFaults, contentsFaults)
+}
+
+// withOnce returns faults as they are done to programs with BRIDGE_DELIVERY=exactly-once.
+func withOnce(faults []fault) (once []fault) {
+	for _, f := range faults {
+		f.family, f.what, f.name, f.repeats = f.family+", exactly-once", "as `"+f.name+"`", f.name+"-once", false
+		f.on = func(t testing.TB, s *servers) *servers {
+			other := *s
+			other.bus = s.bus.ExactlyOnce(t.Name())
+			return &other
+		}
+		once = append(once, f)
+	}
+	return once
 }
 
 // servers are a bus and a database of their own, on which trials run one after the other.

@@ -30,7 +30,8 @@ type trial struct {
 	altered bool
 	// group is the standby group of which the program is a member; nil where it works alone.
 	group *world.Group
-	// woken counts the tables of processes of a former number of shares that have woken up.
+	// woken counts the tables of processes of a former number of shares that have woken up and that
+	// the bus does not fence: to JetStream, too, shares publish without fences.
 	woken int
 	// crowded has the load change a few entities only.
 	crowded bool
@@ -89,8 +90,7 @@ func (tr *trial) run(t testing.TB, path string) {
 		tr.group.Alone(tr.group.Published(2*time.Minute, "all is published"))
 	}
 	tr.AllPublished()
-	// To JetStream, too, shares publish without fences: others publish beside them.
-	frozen := tr.group != nil && tr.group.Unfenced() || tr.woken > 0 && !tr.Bus.Once()
+	frozen := tr.group != nil && tr.group.Unfenced() || tr.woken > 0
 	tr.score.Figures = tr.Figures(world.Expect{Lossy: f.loses, Altered: tr.altered, Frozen: frozen})
 	tr.conclude()
 }
