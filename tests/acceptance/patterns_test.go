@@ -117,7 +117,7 @@ func (l *logTables) is(table, state string) {
 }
 
 // published returns how often each row is there.
-func (l *logTables) published() map[int]int { return numbers(l.t, l.b, l.topic) }
+func (l *logTables) published() map[int]int { return numbers(l.t, l.b, l.topic, nil) }
 
 // once looks for rows that are there twice, and for those that are not to be there.
 func (l *logTables) once() {

@@ -314,6 +314,7 @@ func pause(t *testing.T, b *world.Bus) {
 	}
 	must(t, p.Daemon, 1, "resume", world.Orders, "--table", world.Orders)
 	must(t, p.Daemon, 0, "resume", world.Orders)
+	world.Eventually(t, 2*time.Minute, "it goes on without a start", func() bool { return published(p)[0] > before[0] })
 	must(t, p.Daemon, 0, "resume", world.Strict)
 	world.Pause(world.Between(0, time.Second))
 	p.Kill()

@@ -1,14 +1,16 @@
 package acceptance
 
 import (
+	"encoding/json"
 	"fmt"
 	"maps"
 	"math/rand/v2"
-	"path/filepath"
+	"net/http"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -19,201 +21,122 @@ import (
 	"example.org/bridge/tests/world"
 )
 
-// TestShares divides the tables of two databases between processes, whose number changes while rows
-// come: none, two, three, none. Processes are killed, stand still and lose their folders; one of a
-// former number wakes up when another one is in force. Each row is there, the states are those of
-// the tables, and with exactly-once nothing is there twice.
-func TestShares(t *testing.T) {
-	testall.Beside(t)
-	eachDelivery(t, func(t *testing.T, b *world.Bus) { newShared(t, b).run() })
+// TestTheFoundingCase has four shares publish 1,000 tables in four databases on two servers, which
+// patterns match, while rows come, some of them late. One share is killed and its folder lost,
+// tables are created, and a server is killed, which the tables of the other do not notice, nor the
+// share that starts meanwhile. Then there are three shares, and one of the four that stood still
+// ends. The bus ends as the tables, on one of the buses, by chance, with nothing twice.
+func TestTheFoundingCase(t *testing.T) {
+	testall.Long(t)
+	occupy(t)
+	servers := [2]*testenv.DatabaseServer{testenv.StartMariaDB(t), testenv.StartMariaDB(t)}
+	buses := []*world.Bus{world.KafkaBus(testenv.Kafka(t)), world.NATSBus(testenv.NATS(t))}
+	once := rand.IntN(2)
+	buses[once] = buses[once].ExactlyOnce(t.Name())
+	for _, b := range buses {
+		t.Run(fmt.Sprintf("%s-once-%t", b, b.Once()), func(t *testing.T) { newFounding(t, b, servers).run() })
+	}
 }
 
-// shared is one configuration that several processes share.
-type shared struct {
+// founding is one configuration for the tables of four databases, two on each server.
+type founding struct {
 	*world.Publisher
-	t      *testing.T
-	worlds [2]*world.World
-	parts  parts
-
-	mu   sync.Mutex
-	logs []string
-	// rows is how many rows of logs there are, each with a number of its own.
-	rows int
+	servers [2]*testenv.DatabaseServer
+	worlds  [4]*world.World
+	parts   parts
+	mu      sync.Mutex
+	// logs are the tables of a release stream by the names of their shards. Each of their rows has
+	// a number of its own, the last one is in rows.
+	logs map[string]*world.World
+	rows atomic.Int64
 }
 
-const logsEach, itemsEach = 4, 3
+// logsOf, itemsOf and one table of parts are in each database.
+const logsOf, itemsOf = 199, 50
 
-func newShared(t *testing.T, b *world.Bus) *shared {
-	s := &shared{t: t}
-	server := testenv.MariaDB(t)
-	for i := range s.worlds {
-		s.worlds[i] = world.Empty(t, server)
-		for n := range logsEach {
-			s.createLog(i, n)
-		}
-		for n := range itemsEach {
-			s.worlds[i].Exec(fmt.Sprintf("CREATE TABLE item_%d (id BIGINT UNSIGNED AUTO_INCREMENT PRIMARY KEY, state INT NOT NULL, modified DATETIME(6) NOT NULL, KEY (modified))", n))
-		}
-	}
-	s.parts = newParts(s.worlds)
-	first, second := s.worlds[0].Name, s.worlds[1].Name
-	reader, _, _ := strings.Cut(strings.TrimPrefix(s.worlds[0].URL, "mysql://"), ":")
-	s.worlds[0].Exec(fmt.Sprintf("GRANT SELECT ON `%s`.* TO '%s'@'%%'", second, reader))
-	both := func(tables string) string { return first + "." + tables + "," + second + "." + tables }
-	s.Publisher = s.worlds[0].Publish(b, world.Publishing{
-		Path: world.Faulty(t),
-		Env: progressOnBus(t, b).With(world.Env{
-			"BRIDGE_RECONCILE_MAX_DELETES": "100%", "BRIDGE_DOMAIN_ID": strings.ReplaceAll(first, "_", "-"),
-			"BRIDGE_BATCH_ROWS": "50", "BRIDGE_POLL_INTERVAL": "50ms",
-			// Else a process that is killed is waited for for 45 s when the number changes.
-			failpoint.SilenceVariable: "12s",
-		}),
-		Streams: []world.Stream{
-			{Name: "logs", Table: first + ".log_{0.." + strconv.Itoa(logsEach-1) + "}," + second + ".log_*", Kind: "release"},
-			{Name: "items", Table: both(fmt.Sprintf("item_{0..%d}", itemsEach-1)), Kind: "capability", Env: world.Env{"MODIFIED": "modified"}},
-			{Name: "parts", Table: both("parts"), Kind: "capability", Env: world.Env{"KEY": "name", "MODIFIED": "modified"}},
-		},
+func newFounding(t *testing.T, b *world.Bus, servers [2]*testenv.DatabaseServer) *founding {
+	f := &founding{servers: servers, logs: make(map[string]*world.World)}
+	e := progressOnBus(t, b).With(world.Env{
+		"BRIDGE_SOURCE_URL": "", "BRIDGE_SOURCES": "a,b", "BRIDGE_RECONCILE_MAX_DELETES": "100%", "BRIDGE_BATCH_ROWS": "50", "BRIDGE_POLL_INTERVAL": "250ms",
+		// Else a process that stands still is waited for for 45 s when the number changes.
+		failpoint.SilenceVariable: "12s",
 	})
-	return s
+	var databases []string
+	for i := range f.worlds {
+		w := world.Empty(t, servers[i/2])
+		f.worlds[i] = w
+		databases = append(databases, "ab"[i/2:i/2+1]+"/"+w.Name)
+		for n := range logsOf {
+			f.create(i, n)
+		}
+		for n := range itemsOf {
+			w.Exec(fmt.Sprintf("CREATE TABLE item_%d (id BIGINT UNSIGNED AUTO_INCREMENT PRIMARY KEY, state INT NOT NULL, modified DATETIME(6) NOT NULL, KEY (modified))", n))
+		}
+		reader, _, _ := strings.Cut(strings.TrimPrefix(f.worlds[i/2*2].URL, "mysql://"), ":")
+		w.Exec(fmt.Sprintf("GRANT SELECT ON `%s`.* TO '%s'@'%%'", w.Name, reader))
+	}
+	e["BRIDGE_SOURCE_A_URL"], e["BRIDGE_SOURCE_B_URL"] = f.worlds[0].URL, f.worlds[2].URL
+	f.parts = newParts(f.worlds[:])
+	all := func(tables string) string { return strings.Join(databases, tables+",") + tables }
+	f.Publisher = f.worlds[0].Publish(b, world.Publishing{Path: world.Faulty(t), Env: e, Streams: []world.Stream{
+		{Name: "logs", Table: all(".log_*"), Kind: "release"},
+		{Name: "items", Table: all(".item_*"), Kind: "capability", Env: world.Env{"MODIFIED": "modified"}},
+		{Name: "parts", Table: all(".parts"), Kind: "capability", Env: world.Env{"KEY": "name", "MODIFIED": "modified"}},
+	}})
+	return f
 }
 
-func (s *shared) createLog(source, n int) string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	name := fmt.Sprintf("%s.log_%d", s.worlds[source].Name, n)
-	s.worlds[source].Exec("CREATE TABLE " + name + " (id BIGINT UNSIGNED AUTO_INCREMENT PRIMARY KEY, v INT NOT NULL)")
-	s.logs = append(s.logs, name)
-	return name
+// shard returns what bridge calls a table.
+func (f *founding) shard(database int, table string) string {
+	return fmt.Sprintf("%c/%s.%s", "ab"[database/2], f.worlds[database].Name, table)
 }
 
-func (s *shared) run() {
-	stop := s.write()
-	s.t.Cleanup(stop)
-	s.StartShares(0)
-	s.harm(2)
-
-	// Without signs of life nobody is waited for.
-	s.Shares[0].Kill()
-	s.StartShares(2)
-	s.placed()
-	s.harm(4)
-	name := s.createLog(1, logsEach)
-	world.Eventually(s.t, 2*time.Minute, "the new table "+name+" is published", func() bool { return slices.Contains(s.tables(), name) })
-
-	// One stands still until another number is in force, and is shut out or ends.
-	still := s.Shares[1]
-	still.Signal(syscall.SIGSTOP)
-	s.Shares[0].Term()
-	s.StartShares(3)
-	still.Signal(syscall.SIGCONT)
-	s.placed()
-	s.harm(4)
-	if still.Wait(); still.Cmd.ProcessState.ExitCode() != 1 {
-		s.t.Errorf("the process of a former number has ended with status %d", still.Cmd.ProcessState.ExitCode())
-	}
-	s.placed()
-
-	for _, d := range s.Shares {
-		d.Kill()
-	}
-	s.StartShares(0)
-	s.harm(1)
-	s.former()
-	stop()
-	s.arrive()
-	for _, stream := range []string{"items", "parts"} {
-		s.Shares[0].Reconcile(stream)
-	}
-	s.compare()
+// create makes a table of logs.
+func (f *founding) create(database, n int) {
+	w, table := f.worlds[database], fmt.Sprintf("log_%d", n)
+	w.Exec("CREATE TABLE " + table + " (id BIGINT UNSIGNED AUTO_INCREMENT PRIMARY KEY, v INT NOT NULL)")
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.logs[f.shard(database, table)] = w
 }
 
-// tables returns those that the processes have, of the stream of logs those that run.
-func (s *shared) tables() (all []string) {
-	for _, d := range s.Shares {
-		for _, stream := range []string{"logs", "items", "parts"} {
-			for _, shard := range d.Shards(stream) {
-				if shard.State == "running" {
-					all = append(all, shard.Shard)
+// insert returns a statement that adds a row to a table of logs, and its number.
+func (f *founding) insert(shard string) (statement string, v int) {
+	v = int(f.rows.Add(1))
+	return fmt.Sprintf("INSERT INTO %s (v) VALUES (%d)", shard[2:], v), v
+}
+
+// write changes all tables until stop is called. What a server that is away does not take is left.
+func (f *founding) write() (stop func()) {
+	stops := []func(){f.parts.move()}
+	for range 4 {
+		stops = append(stops, every(80*time.Millisecond, func() {
+			f.mu.Lock()
+			shards := slices.Collect(maps.Keys(f.logs))
+			shard := shards[rand.IntN(len(shards))]
+			db := f.logs[shard].DB
+			f.mu.Unlock()
+			late, _ := f.insert(shard)
+			row, _ := f.insert(shard)
+			if tx, err := db.Begin(); err == nil {
+				_, _ = tx.Exec(late)
+				_, _ = db.Exec(row)
+				if rand.IntN(8) == 0 {
+					world.Pause(world.Between(0, 3*time.Second))
+				}
+				if rand.IntN(8) == 0 {
+					_ = tx.Rollback()
+				} else {
+					_ = tx.Commit()
 				}
 			}
-		}
+			table, state := fmt.Sprintf("item_%d", rand.IntN(itemsOf)), f.rows.Load()
+			_, _ = f.worlds[rand.IntN(4)].DB.Exec([]string{
+				"INSERT INTO " + table + " (state, modified) VALUES (?, now(6))", "UPDATE " + table + " SET state = ?, modified = now(6) ORDER BY id LIMIT 1",
+				"DELETE FROM " + table + " WHERE state < ? ORDER BY id LIMIT 1",
+			}[min(2, rand.IntN(7)/3)], state)
+		}))
 	}
-	slices.Sort(all)
-	return all
-}
-
-// placed expects each table in one process, and more than one process with tables.
-func (s *shared) placed() {
-	s.t.Helper()
-	want := len(s.logs) + 2*itemsEach + 2
-	var all []string
-	world.Eventually(s.t, 2*time.Minute, fmt.Sprintf("%d tables are running", want), func() bool { all = s.tables(); return len(all) == want })
-	if len(slices.Compact(all)) != want {
-		s.t.Errorf("the tables are %v", all)
-	}
-	for _, d := range s.Shares {
-		if n := len(d.Shards("logs")); n == want {
-			s.t.Errorf("one of %d processes has all tables", len(s.Shares))
-		}
-	}
-}
-
-// harm kills processes, has them stand still and removes their folders, at random.
-func (s *shared) harm(times int) {
-	s.t.Helper()
-	for range times {
-		world.Pause(world.Between(500*time.Millisecond, 2*time.Second))
-		d := s.Shares[rand.IntN(len(s.Shares))]
-		switch rand.IntN(3) {
-		case 0:
-			d.Signal(syscall.SIGSTOP)
-			world.Pause(world.Between(time.Second, 3*time.Second))
-			d.Signal(syscall.SIGCONT)
-		case 1:
-			d.Kill()
-			d.Start()
-		case 2:
-			d.Kill()
-			d.LoseCheckpoint()
-			d.Start()
-		}
-	}
-	s.Ready()
-}
-
-// former starts processes of a number that is not in force: they wait, and say for what.
-func (s *shared) former() {
-	s.t.Helper()
-	for _, index := range []int{0, 1} {
-		d := s.NewShare(index, 3)
-		d.Env["BRIDGE_CHECKPOINT_URL"] = "bus://" + filepath.Join(s.t.TempDir(), "former")
-		d.Start()
-		world.AwaitUnready(s.t, d, "no shares are in force")
-		d.Term()
-	}
-}
-
-// write changes tables until stop is called.
-func (s *shared) write() (stop func()) {
-	const most = 20 * time.Millisecond
-	state := 0
-	stops := []func(){s.parts.move(), every(most, func() {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		s.rows++
-		s.worlds[0].Exec("INSERT INTO "+s.logs[rand.IntN(len(s.logs))]+" (v) VALUES (?)", s.rows)
-	}), every(most, func() {
-		state++
-		table, db := fmt.Sprintf("item_%d", rand.IntN(itemsEach)), s.worlds[rand.IntN(2)]
-		switch id := 1 + rand.IntN(40); rand.IntN(6) {
-		case 0:
-			db.Exec("DELETE FROM "+table+" WHERE id = ?", id)
-		case 1, 2:
-			db.Exec("UPDATE "+table+" SET state = ?, modified = now(6) WHERE id = ?", state, id)
-		default:
-			db.Exec("INSERT INTO "+table+" (state, modified) VALUES (?, now(6))", state)
-		}
-	})}
 	return func() {
 		for _, stop := range stops {
 			stop()
@@ -221,43 +144,174 @@ func (s *shared) write() (stop func()) {
 	}
 }
 
-// published returns how often each row of the logs is there.
-func (s *shared) published() map[int]int { return numbers(s.t, s.Bus, s.Destination("logs")) }
-
-// arrive waits until all rows are there.
-func (s *shared) arrive() {
-	s.t.Helper()
-	world.Eventually(s.t, 2*time.Minute, fmt.Sprintf("%d rows arrive", s.rows), func() bool { return len(s.published()) == s.rows })
+func (f *founding) run() {
+	f.T.Helper()
+	f.StartShares(4)
+	stop := f.write()
+	f.T.Cleanup(stop)
+	f.placed()
+	i := rand.IntN(4)
+	killed, others := f.Shares[i], slices.Delete(slices.Clone(f.Shares), i, i+1)
+	killed.Kill()
+	killed.LoseCheckpoint()
+	for database := range f.worlds {
+		f.create(database, logsOf)
+	}
+	for _, d := range others {
+		d.Signal(syscall.SIGHUP)
+	}
+	f.goOn("while a share is away", others...)
+	f.servers[1].Kill()
+	f.goOn("while b is away", others...)
+	killed.Start()
+	f.showsThatBIsAway(killed)
+	f.goOn("while b is away, of one that started meanwhile", killed)
+	f.servers[1].Start(f.T)
+	f.Ready()
+	f.placed()
+	still := f.Shares[rand.IntN(4)]
+	still.Signal(syscall.SIGSTOP)
+	for _, d := range f.Shares {
+		if d != still {
+			d.Ends()
+		}
+	}
+	f.StartShares(3)
+	still.Signal(syscall.SIGCONT)
+	if still.Wait(); still.Cmd.ProcessState.ExitCode() != 1 {
+		f.T.Errorf("the process of the former number has ended with status %d", still.Cmd.ProcessState.ExitCode())
+	}
+	f.placed()
+	f.goOn("of three shares", f.Shares...)
+	stop()
+	f.compare()
 }
 
-// compare compares what the bus has with the record of the writers and the tables.
-func (s *shared) compare() {
-	s.t.Helper()
-	repeated := 0
-	for v, n := range s.published() {
-		if v < 1 || v > s.rows {
-			s.t.Errorf("nobody has written the row %d", v)
+// placed expects each table in one process, and all of them with tables of each stream.
+func (f *founding) placed() {
+	f.T.Helper()
+	want := len(f.logs) + len(f.worlds)*(itemsOf+1)
+	world.Eventually(f.T, 2*time.Minute, fmt.Sprintf("%d tables are running", want), func() bool {
+		running := make(map[string]bool)
+		for _, d := range f.Shares {
+			for _, stream := range []string{"logs", "items", "parts"} {
+				for _, shard := range d.Shards(stream) {
+					if shard.State == "running" && running[shard.Shard] {
+						f.T.Errorf("two processes have %s", shard.Shard)
+					}
+					running[shard.Shard] = running[shard.Shard] || shard.State == "running"
+				}
+			}
 		}
+		n := 0
+		for _, runs := range running {
+			if runs {
+				n++
+			}
+		}
+		return n == want
+	})
+	for _, d := range f.Shares {
+		f.T.Logf("share %s has %d tables", d.Env["BRIDGE_SHARE"], f.Tables(d))
+		if len(d.Shards("logs")) == 0 || len(d.Shards("items")) == 0 {
+			f.T.Errorf("share %s has no tables of a stream", d.Env["BRIDGE_SHARE"])
+		}
+	}
+}
+
+// goOn waits until a row is published that is committed from now on, of a table of the first server
+// in each of some processes.
+func (f *founding) goOn(when string, of ...*world.Daemon) {
+	f.T.Helper()
+	for _, d := range of {
+		shard, id := "", uint64(0)
+		world.Eventually(f.T, 2*time.Minute, "a row of a is published "+when, func() bool {
+			for _, s := range d.Shards("logs") {
+				if shard == "" && s.State == "running" && strings.HasPrefix(s.Shard, "a/") {
+					statement, _ := f.insert(s.Shard)
+					f.worlds[0].Exec(statement)
+					shard, id = s.Shard, f.worlds[0].Highest(s.Shard[2:])
+				}
+				if s.Shard == shard && s.Position >= id {
+					return true
+				}
+			}
+			return false
+		})
+	}
+}
+
+// showsThatBIsAway waits until status, readiness and metrics of a process say that b is away, and
+// that a is not.
+func (f *founding) showsThatBIsAway(d *world.Daemon) {
+	f.T.Helper()
+	type source struct {
+		Name    string
+		Answers *bool
+		Error   *string
+	}
+	is := func(s source, name string, up bool) bool {
+		metric := d.Metric(`bridge_dependency_up{dependency="source ` + name + `",share="` + d.Env["BRIDGE_SHARE"][:1] + `"}`)
+		return s.Name == name && s.Answers != nil && *s.Answers == up && (s.Error == nil) == up && (metric == 1) == up
+	}
+	world.Eventually(f.T, 2*time.Minute, "b is shown to be away, and a is not", func() bool {
+		var status struct{ Sources []source }
+		_, body := d.Get("/api/v1/status")
+		code, ready := d.Get("/readyz")
+		return json.Unmarshal([]byte(body), &status) == nil && len(status.Sources) == 2 && is(status.Sources[0], "a", true) && is(status.Sources[1], "b", false) &&
+			code == http.StatusServiceUnavailable && strings.Contains(ready, "source b:") && !strings.Contains(ready, "source a:")
+	})
+	if !strings.Contains(d.Log.String(), `dependency="source b"`) {
+		f.T.Error("the log does not say that b is away")
+	}
+}
+
+// compare compares what the bus has with the tables, and with what `bridge verify` finds.
+func (f *founding) compare() {
+	f.T.Helper()
+	rows, items := make(map[string]string), make(map[string]string)
+	for shard, w := range f.logs {
+		maps.Copy(rows, w.Pairs("SELECT v, '"+shard+"' FROM "+shard[2:]))
+	}
+	world.Eventually(f.T, 2*time.Minute, fmt.Sprintf("%d rows arrive", len(rows)), func() bool {
+		return len(numbers(f.T, f.Bus, f.Destination("logs"), nil)) >= len(rows)
+	})
+	late, repeated := 0, 0
+	for _, n := range numbers(f.T, f.Bus, f.Destination("logs"), func(v int, e world.Event) {
+		if in := rows[strconv.Itoa(v)]; in != e.Headers["bridge-shard"] {
+			f.T.Errorf("the row %d of %s is in %q", v, e.Headers["bridge-shard"], in)
+		}
+		if e.Headers["bridge-origin"] == "late" {
+			late++
+		}
+	}) {
 		repeated += n - 1
 	}
-	repeated += s.parts.compare(s.Publisher)
-	items := make(map[string]string)
-	for _, w := range s.worlds {
-		for n := range itemsEach {
-			maps.Copy(items, w.Pairs(fmt.Sprintf("SELECT CONCAT('%s.item_%d/', id), state FROM item_%[2]d", w.Name, n)))
+	for _, d := range f.Shares {
+		for _, stream := range []string{"items", "parts"} {
+			if len(d.Shards(stream)) > 0 {
+				d.Reconcile(stream)
+			}
 		}
 	}
-	got, again := fold(s.t, s.Bus, s.Destination("items"), func(e world.Event) (string, string) {
+	repeated += f.parts.compare(f.Publisher)
+	for database, w := range f.worlds {
+		for n := range itemsOf {
+			table := fmt.Sprintf("item_%d", n)
+			maps.Copy(items, w.Pairs("SELECT CONCAT('"+f.shard(database, table)+"/', id), state FROM "+table))
+		}
+	}
+	got, again := fold(f.T, f.Bus, f.Destination("items"), func(e world.Event) (string, string) {
 		return e.Headers["bridge-shard"] + "/" + e.Headers["bridge-row-id"], member(e, "state")
 	})
 	if repeated += again; !maps.Equal(got, items) {
-		s.t.Errorf("items: the bus ends with %v, the tables have %v", got, items)
+		f.T.Errorf("items: the bus ends with %v, the tables have %v", got, items)
 	}
-	s.t.Logf("%d rows, %d items, %d messages repeated", s.rows, len(items), repeated)
-	if s.Bus.Once() && repeated > 0 {
-		s.t.Errorf("%d messages are there twice", repeated)
+	f.T.Logf("%d rows, %d of them late, %d items, %d messages repeated", len(rows), late, len(items), repeated)
+	if late == 0 || f.Bus.Once() && repeated > 0 {
+		f.T.Errorf("%d rows were late, %d messages are there twice", late, repeated)
 	}
-	if r := world.Verify(s.t, s.Shares[0].Env); !r.Good {
-		s.t.Errorf("bridge verify: %+v", r)
+	if r := world.Verify(f.T, f.Env); !r.Good {
+		f.T.Errorf("bridge verify: %+v", r)
 	}
 }
