@@ -212,7 +212,20 @@ is, 2 wrong usage or configuration.
 				return interrupted(ctx, err, "what was published stays so, type the command again for the others")
 			}
 		}
-		return p.printSent(sent, job)
+		list, left := sentList{DryRun: job.dryRun, DeadLetters: []sentDeadLetterView{}}, 0
+		for i := range sent {
+			l := &sent[i]
+			list.DeadLetters = append(list.DeadLetters, sentDeadLetterView{deadLetterViewOf(&l.Message), l.State, null.Text(l.Event), null.Text(l.Type), null.Text(l.Why)})
+			if !l.State.Done() {
+				left++
+			}
+		}
+		list.Good = left == 0
+		err = p.show(job.json, list, sentText(sent, job.dryRun))
+		if left > 0 {
+			err = errors.Join(err, fmt.Errorf("something is left to do for %s", terminal.Count(left, "dead letter")))
+		}
+		return err
 	}
 	return c
 }
@@ -255,26 +268,6 @@ func (p *process) sendDeadLetters(ctx context.Context, cfg *config.Config, bridg
 		return err
 	})
 	return sent, err
-}
-
-// printSent prints what became of dead letters. The error says that something is left to do.
-func (p *process) printSent(sent []app.Resent, job *deadLetterJob) error {
-	left := 0
-	for i := range sent {
-		if !sent[i].State.Done() {
-			left++
-		}
-	}
-	list := sentList{Good: left == 0, DryRun: job.dryRun, DeadLetters: []sentDeadLetterView{}}
-	for i := range sent {
-		l := &sent[i]
-		list.DeadLetters = append(list.DeadLetters, sentDeadLetterView{deadLetterViewOf(&l.Message), l.State, null.Text(l.Event), null.Text(l.Type), null.Text(l.Why)})
-	}
-	err := p.show(job.json, list, sentText(sent, job.dryRun))
-	if left > 0 {
-		err = errors.Join(err, fmt.Errorf("something is left to do for %s", terminal.Count(left, "dead letter")))
-	}
-	return err
 }
 
 // sendStates are what becomes of dead letters, in the order of the sums, and sendWords in words.

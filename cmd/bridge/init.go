@@ -55,7 +55,20 @@ the URL is wrong.
 		case err != nil:
 			return err
 		case len(args) == 0:
-			return p.listTables(c.Context(), variable, command)
+			return p.describe(variable, func(asked source.Describer) error {
+				list, err := asked.Tables(c.Context())
+				if err != nil {
+					return err
+				}
+				if len(list.Names) == 0 {
+					return errors.New("the database has no table that this login may see")
+				}
+				text := ""
+				for _, name := range list.Settings() {
+					text += terminal.Visible(name) + "\n"
+				}
+				return p.print(text + "\nName one of them: " + command + "\n")
+			})
 		}
 		return p.writeInit(c.Context(), variable, args[0], *out)
 	}
@@ -103,24 +116,6 @@ func (e *environment) describe(variable string, do func(source.Describer) error)
 		return fmt.Errorf("bridge cannot ask %s: about its tables: copy config.example.env", cfg.Sources[0].Scheme)
 	}
 	return do(asked)
-}
-
-// listTables prints the tables of a database, to name one of them to command.
-func (p *process) listTables(ctx context.Context, variable, command string) error {
-	return p.describe(variable, func(asked source.Describer) error {
-		list, err := asked.Tables(ctx)
-		if err != nil {
-			return err
-		}
-		if len(list.Names) == 0 {
-			return errors.New("the database has no table that this login may see")
-		}
-		text := ""
-		for _, name := range list.Settings() {
-			text += terminal.Visible(name) + "\n"
-		}
-		return p.print(text + "\nName one of them: " + command + "\n")
-	})
 }
 
 // writeInit writes a file of variables for a table, and removes it if it does not say what the

@@ -11,7 +11,6 @@ import (
 	"strings"
 
 	"example.org/bridge/internal/shard"
-	"example.org/bridge/reconcile"
 )
 
 // selection says which shards and streams a status lists. The zero value selects all, in the order
@@ -80,7 +79,11 @@ func (s *selection) apply(status *Status) {
 			dry.Differences = dry.Differences[:min(s.examples, len(dry.Differences))]
 		}
 		for j := range stream.Shards {
-			s.cut(stream.Shards[j].Reconcile)
+			if r := stream.Shards[j].Reconcile; r != nil && r.LastDryRun != nil && s.examples >= 0 && len(r.LastDryRun.Differences) > s.examples {
+				report := *r.LastDryRun
+				report.Differences = report.Differences[:s.examples]
+				r.LastDryRun = &report
+			}
 		}
 	}
 }
@@ -158,16 +161,6 @@ func (s *selection) list(stream *StreamStatus) []shard.Status {
 		list = append(list, *one)
 	}
 	return list
-}
-
-// cut drops examples of the last dry run.
-func (s *selection) cut(r *reconcile.Status) {
-	if r == nil || r.LastDryRun == nil || s.examples < 0 || len(r.LastDryRun.Differences) <= s.examples {
-		return
-	}
-	report := *r.LastDryRun
-	report.Differences = report.Differences[:s.examples]
-	r.LastDryRun = &report
 }
 
 // statusHandler answers with the status of this process, or with ?working=true of the one that

@@ -164,7 +164,7 @@ func (a *bursts) passes(stream, shard string, r slog.Record) bool {
 	return false
 }
 
-// close ends the window of b.
+// close ends the window of b, and writes the line about the further shards.
 func (a *bursts) close(k key, b *burst) {
 	a.mu.Lock()
 	if a.open[k] != b {
@@ -174,13 +174,10 @@ func (a *bursts) close(k key, b *burst) {
 	delete(a.open, k)
 	a.mu.Unlock()
 	b.end.Stop()
-	if more := len(b.shards) - len(b.own); more > 0 {
-		a.write(k, b, more)
+	more := len(b.shards) - len(b.own)
+	if more == 0 {
+		return
 	}
-}
-
-// write writes the line about the further shards.
-func (a *bursts) write(k key, b *burst, more int) {
 	r := slog.NewRecord(b.last.Time, k.level, k.message, b.last.PC)
 	if k.stream != "" {
 		r.AddAttrs(slog.String(streamKey, k.stream))

@@ -204,29 +204,23 @@ func (s *Screen) Show(text string) error {
 	case ok && !s.shown:
 		before = "\x1b[2J"
 	}
-	s.shown = true
-	if ok {
-		text = placed(text, columns, rows)
+	if s.shown = true; !ok {
+		_, err := io.WriteString(s.w, before+text)
+		return err
 	}
-	_, err := io.WriteString(s.w, before+text)
-	return err
-}
-
-// placed has a text begin at the top left corner and replace all that is there. It leaves the last
-// row to the cursor.
-func placed(text string, columns, rows int) string {
+	// It begins at the top left corner and replaces all that is there, but for the cursor's row.
 	lines := strings.Split(strings.TrimSuffix(text, "\n"), "\n")
 	if most := max(rows-1, 1); len(lines) > most {
 		left := len(lines) - most + 1
 		lines = append(lines[:most-1], fmt.Sprintf("… %s more: see bridge status", Count(left, "line")))
 	}
 	var b strings.Builder
-	b.WriteString("\x1b[H")
+	b.WriteString(before + "\x1b[H")
 	for _, line := range lines {
 		b.WriteString(Cut(line, columns) + "\x1b[K\n")
 	}
-	b.WriteString("\x1b[J")
-	return b.String()
+	_, err := io.WriteString(s.w, b.String()+"\x1b[J")
+	return err
 }
 
 // size returns the columns and rows of the terminal that w is; ok is false where it is none, or

@@ -56,7 +56,19 @@ type Tracer struct {
 // New returns a tracer. It connects when the first spans are sent; close it.
 func New(o Options) (*Tracer, error) {
 	o.Timeout = cmp.Or(o.Timeout, 10*time.Second)
-	exporter := otlptrace.NewUnstarted(newUploader(o))
+	transport := &http.Transport{
+		Proxy: http.ProxyFromEnvironment, MaxIdleConns: 1, IdleConnTimeout: time.Minute, ForceAttemptHTTP2: false,
+	}
+	if o.TLS != nil {
+		transport.DialTLSContext = func(ctx context.Context, network, addr string) (net.Conn, error) {
+			c, err := o.TLS()
+			if err != nil {
+				return nil, err
+			}
+			return (&tls.Dialer{Config: c}).DialContext(ctx, network, addr)
+		}
+	}
+	exporter := otlptrace.NewUnstarted(&uploader{o: o, client: &http.Client{Transport: transport, Timeout: o.Timeout}})
 	process, err := resource.New(context.Background(),
 		resource.WithAttributes(attribute.String("service.name", "bridge"), attribute.String("service.version", o.Version)),
 		resource.WithTelemetrySDK(), resource.WithFromEnv())
@@ -143,22 +155,6 @@ const (
 	// answerBytes bounds what is read of an answer.
 	answerBytes = 64 << 10
 )
-
-func newUploader(o Options) *uploader {
-	transport := &http.Transport{
-		Proxy: http.ProxyFromEnvironment, MaxIdleConns: 1, IdleConnTimeout: time.Minute, ForceAttemptHTTP2: false,
-	}
-	if o.TLS != nil {
-		transport.DialTLSContext = func(ctx context.Context, network, addr string) (net.Conn, error) {
-			c, err := o.TLS()
-			if err != nil {
-				return nil, err
-			}
-			return (&tls.Dialer{Config: c}).DialContext(ctx, network, addr)
-		}
-	}
-	return &uploader{o: o, client: &http.Client{Transport: transport, Timeout: o.Timeout}}
-}
 
 func (u *uploader) Start(context.Context) error { return nil }
 

@@ -12,7 +12,6 @@ import (
 
 	"example.org/bridge/event"
 	"example.org/bridge/sink"
-	"example.org/bridge/source"
 )
 
 // deletion is a deleted event that a tombstone may follow.
@@ -165,22 +164,6 @@ func (r *run) noteFormer(m *Message, of *stream) {
 		r.formers[shard] = make(map[uint64]uint64)
 	}
 	r.formers[shard][row] = short(id)
-}
-
-// compareFormer compares a row without an event with those under former names of its table.
-func (r *run) compareFormer(s *table, row source.Row, digest [16]byte, l *comparison) {
-	for shard, events := range r.formers {
-		id, known := events[row.ID]
-		if !known || shard.stream != s.Stream {
-			continue
-		}
-		// Another table, which is gone, may have had the id of the row: only the digest tells.
-		said := event.Said{Row: row.ID, Op: event.Published, Shard: shard.name}
-		if short(s.Encoder.IDOf(&said, row.Values, digest)) == id {
-			l.fault, l.reason, l.what = "", renamed, "its event is of the table's former name "+shard.name
-			return
-		}
-	}
 }
 
 func (r *run) addEvent(s *table, m *Message, e *envelope, stamp *stamp) {

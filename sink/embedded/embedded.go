@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -116,9 +117,19 @@ func (s *Sink) start(ctx context.Context, o Options) error {
 		NoSigs: true,
 	}
 	if o.Listen != "" {
-		if err := listenOn(ctx, o.Listen, options); err != nil {
+		// The server would report a taken port to its log alone.
+		if err := tryAddress(ctx, o.Listen); err != nil {
+			return fmt.Errorf("listen on %s: %w; or choose another one: port 0 is a free one", o.Listen, err)
+		}
+		host, port, err := net.SplitHostPort(o.Listen)
+		if err == nil {
+			options.Host = host
+			options.Port, err = strconv.Atoi(port)
+		}
+		if err != nil {
 			return err
 		}
+		options.Port = cmp.Or(options.Port, server.RANDOM_PORT)
 	}
 	inner, err := server.NewServer(options)
 	if err != nil {

@@ -1,7 +1,6 @@
 package embedded
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,7 +8,6 @@ import (
 	"net"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -62,22 +60,6 @@ func probe(file *os.File) error {
 	if err = errors.Join(err, file.Sync(), file.Truncate(0)); errors.Is(err, syscall.ENOSPC) {
 		return fmt.Errorf("the disk is full: make room on it (%w)", syscall.ENOSPC)
 	}
-	return err
-}
-
-// listenOn puts an address into options; one that is taken is an error.
-func listenOn(ctx context.Context, address string, options *server.Options) error {
-	// The server would report a taken port to its log alone.
-	if err := tryAddress(ctx, address); err != nil {
-		return fmt.Errorf("listen on %s: %w; or choose another one: port 0 is a free one", address, err)
-	}
-	host, port, err := net.SplitHostPort(address)
-	if err != nil {
-		return err
-	}
-	options.Host = host
-	options.Port, err = strconv.Atoi(port)
-	options.Port = cmp.Or(options.Port, server.RANDOM_PORT)
 	return err
 }
 
