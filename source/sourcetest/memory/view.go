@@ -197,9 +197,13 @@ func (v *view) ReadChanges(ctx context.Context, q source.ChangeQuery, c *source.
 			values = r.pending
 		}
 		value := values[v.pick[v.columns.Modified]]
-		at := source.Cursor{Modified: string(value), ID: r.id}
-		asked := q.Ranges != nil || at.Compare(q.After) > 0 && (q.Through == "" || at.Modified <= q.Through)
-		if asked && value != nil && (uncommitted || !r.open) {
+		if value == nil || r.open && !uncommitted {
+			continue
+		}
+		if q.Ranges == nil && (string(value) < q.After.Modified || q.Through != "" && string(value) > q.Through) {
+			continue
+		}
+		if at := (source.Cursor{Modified: string(value), ID: r.id}); q.Ranges != nil || at.Compare(q.After) > 0 {
 			c.List = append(c.List, at)
 		}
 	}

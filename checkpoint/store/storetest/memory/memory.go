@@ -6,7 +6,9 @@ import (
 	"context"
 	"iter"
 	"maps"
+	"math"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -112,25 +114,32 @@ func (s *Store) Lookup(ctx context.Context, stream string, asks []store.Ask, dst
 func (s *Store) ByRow(ctx context.Context, key store.Key, after uint64, limit int, dst []store.Change) ([]store.Change, error) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	var rows []uint64
-	for _, e := range s.views[key.Stream] {
-		if e.Shard == key.Shard && e.State != store.Absent && e.Row > after {
-			rows = append(rows, e.Row)
+	type found struct {
+		row    uint64
+		entity string
+	}
+	var all []found
+	highest := uint64(math.MaxUint64)
+	// cut leaves the lowest rows; the entries of one row stay together.
+	cut := func() {
+		slices.SortFunc(all, func(a, b found) int { return cmp.Or(cmp.Compare(a.row, b.row), strings.Compare(a.entity, b.entity)) })
+		if n := max(limit, 1); len(all) > n {
+			highest = all[n-1].row
+			all = slices.DeleteFunc(all, func(f found) bool { return f.row > highest })
 		}
 	}
-	if len(rows) == 0 {
-		return dst, s.usable(ctx)
-	}
-	slices.Sort(rows)
-	begin, last := len(dst), rows[min(max(limit, 1), len(rows))-1]
 	for entity, e := range s.views[key.Stream] {
-		if e.Shard == key.Shard && e.State != store.Absent && e.Row > after && e.Row <= last {
-			dst = append(dst, store.Change{Entity: []byte(entity), Entry: e})
+		if e.Row <= after || e.Row > highest || e.State == store.Absent || e.Shard != key.Shard {
+			continue
+		}
+		if all = append(all, found{e.Row, entity}); len(all)/2 > limit {
+			cut()
 		}
 	}
-	slices.SortFunc(dst[begin:], func(a, b store.Change) int {
-		return cmp.Or(cmp.Compare(a.Entry.Row, b.Entry.Row), bytes.Compare(a.Entity, b.Entity))
-	})
+	cut()
+	for _, f := range all {
+		dst = append(dst, store.Change{Entity: []byte(f.entity), Entry: s.views[key.Stream][f.entity]})
+	}
 	return dst, s.usable(ctx)
 }
 
