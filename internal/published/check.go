@@ -5,12 +5,13 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"iter"
 	"slices"
 	"strings"
 	"time"
 
+	"example.org/bridge/checkpoint/store"
 	"example.org/bridge/internal/form"
-	"example.org/bridge/source/ledger"
 )
 
 // Outcome is what a second read of the rows that were published last says.
@@ -260,29 +261,32 @@ func appendRows(dst []byte, rows []Row) []byte {
 }
 
 // Restore returns a log of about so many rows with what the saved parts hold, which were saved in
-// whatever size. The error wraps ErrBadLog.
-func Restore(rows int, saved []ledger.Chunk) (*Log, error) {
+// whatever size. The error wraps ErrBadLog, or is that of saved.
+func Restore(rows int, saved iter.Seq2[store.Part, error]) (*Log, error) {
 	l := NewLog(rows)
 	highest := uint64(0)
-	for _, chunk := range saved {
-		if chunk.Key == headKey {
-			if err := l.decodeHead(chunk.Bytes); err != nil {
+	for part, err := range saved {
+		if err != nil {
+			return nil, err
+		}
+		if part.Number == headKey {
+			if err := l.decodeHead(part.Bytes); err != nil {
 				return nil, err
 			}
 			continue
 		}
-		if len(chunk.Bytes) == 0 {
-			return nil, fmt.Errorf("part %d: %w", chunk.Key, ErrBadLog)
+		if len(part.Bytes) == 0 {
+			return nil, fmt.Errorf("part %d: %w", part.Number, ErrBadLog)
 		}
-		if version := chunk.Bytes[0]; version != partVersion {
-			return nil, fmt.Errorf("part %d: %w: version %d, this program knows %d", chunk.Key, ErrBadLog, version, partVersion)
+		if version := part.Bytes[0]; version != partVersion {
+			return nil, fmt.Errorf("part %d: %w: version %d, this program knows %d", part.Number, ErrBadLog, version, partVersion)
 		}
-		list, ok := decodeRows(form.Reader{Rest: chunk.Bytes[1:]})
-		if !ok || list[0].ID != chunk.Key || list[0].ID <= highest {
-			return nil, fmt.Errorf("part %d: %w", chunk.Key, ErrBadLog)
+		list, ok := decodeRows(form.Reader{Rest: part.Bytes[1:]})
+		if !ok || list[0].ID != part.Number || list[0].ID <= highest {
+			return nil, fmt.Errorf("part %d: %w", part.Number, ErrBadLog)
 		}
 		highest = list[len(list)-1].ID
-		l.rows, l.saved[chunk.Key] = append(l.rows, list...), len(list)
+		l.rows, l.saved[part.Number] = append(l.rows, list...), len(list)
 	}
 	l.rows = l.rows[max(0, len(l.rows)-l.Limit()):]
 	return l, nil

@@ -8,9 +8,9 @@ import (
 	"strings"
 	"time"
 
+	"example.org/bridge/checkpoint/store"
 	"example.org/bridge/event"
 	"example.org/bridge/source"
-	"example.org/bridge/source/ledger"
 )
 
 // DefaultRows is how many of the rows published last a shard keeps, unless it is told otherwise.
@@ -187,27 +187,30 @@ func (l *Log) Find(id uint64) (row Row, found bool) {
 	return row, found
 }
 
-// Changed returns the parts that have changed since it was called last, in the order of their keys;
-// removed parts have no bytes.
-func (l *Log) Changed() (changed []ledger.Chunk) {
+// Changed returns the parts that have changed since it was called last, in the order of their
+// numbers; removed parts have no bytes.
+func (l *Log) Changed() (changed []store.Part) {
+	add := func(number uint64, bytes []byte) {
+		changed = append(changed, store.Part{Kind: store.Published, Number: number, Bytes: bytes})
+	}
 	if !l.headSaved && (l.origin != (Origin{}) || l.stop != "") {
-		changed = append(changed, ledger.Chunk{Key: headKey, Bytes: l.appendHead(nil)})
+		add(headKey, l.appendHead(nil))
 		l.headSaved = true
 	}
 	saved := make(map[uint64]int, partsOf)
 	for part := range slices.Chunk(l.rows, l.size) {
 		key := part[0].ID
 		if saved[key] = len(part); l.saved[key] != len(part) {
-			changed = append(changed, ledger.Chunk{Key: key, Bytes: appendRows([]byte{partVersion}, part)})
+			add(key, appendRows([]byte{partVersion}, part))
 		}
 	}
 	for key := range l.saved {
 		if saved[key] == 0 {
-			changed = append(changed, ledger.Chunk{Key: key})
+			add(key, nil)
 		}
 	}
 	l.saved = saved
-	slices.SortFunc(changed, func(a, b ledger.Chunk) int { return cmp.Compare(a.Key, b.Key) })
+	slices.SortFunc(changed, func(a, b store.Part) int { return cmp.Compare(a.Number, b.Number) })
 	return changed
 }
 

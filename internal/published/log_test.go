@@ -12,29 +12,40 @@ import (
 
 	"pgregory.net/rapid"
 
+	"example.org/bridge/checkpoint/store"
 	"example.org/bridge/internal/published"
-	"example.org/bridge/source/ledger"
 )
 
 // saved is what a store holds of a log.
 type saved map[uint64][]byte
 
-func (s saved) apply(changed []ledger.Chunk) (bytes int) {
-	for _, c := range changed {
-		if bytes += len(c.Bytes); c.Bytes == nil {
-			delete(s, c.Key)
+func (s saved) apply(changed []store.Part) (bytes int) {
+	for _, p := range changed {
+		if bytes += len(p.Bytes); p.Bytes == nil {
+			delete(s, p.Number)
 		} else {
-			s[c.Key] = c.Bytes
+			s[p.Number] = p.Bytes
 		}
 	}
 	return bytes
 }
 
-func (s saved) chunks() (list []ledger.Chunk) {
-	for _, key := range slices.Sorted(maps.Keys(s)) {
-		list = append(list, ledger.Chunk{Key: key, Bytes: s[key]})
+func (s saved) restore(rows int) (*published.Log, error) {
+	var parts []store.Part
+	for _, number := range slices.Sorted(maps.Keys(s)) {
+		parts = append(parts, store.Part{Number: number, Bytes: s[number]})
 	}
-	return list
+	return restore(rows, parts...)
+}
+
+func restore(rows int, parts ...store.Part) (*published.Log, error) {
+	return published.Restore(rows, func(yield func(store.Part, error) bool) {
+		for _, part := range parts {
+			if !yield(part, nil) {
+				return
+			}
+		}
+	})
 }
 
 // TestLogIsWhatWasSaved: whatever is added, the parts that changed make the same log again, in the
@@ -42,7 +53,7 @@ func (s saved) chunks() (list []ledger.Chunk) {
 func TestLogIsWhatWasSaved(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		limit := rapid.SampledFrom([]int{16, 48, 160}).Draw(t, "limit")
-		l, store := published.NewLog(limit), saved{}
+		l, kept := published.NewLog(limit), saved{}
 		var model []published.Row
 		next := uint64(0)
 		for range rapid.IntRange(1, 30).Draw(t, "batches") {
@@ -67,7 +78,7 @@ func TestLogIsWhatWasSaved(t *testing.T) {
 				l.Clear()
 				model = nil
 			}
-			store.apply(l.Changed())
+			kept.apply(l.Changed())
 		}
 		got := slices.Clone(l.Rows())
 		if len(got) > limit || len(model) >= limit && len(got) <= limit-limit/16 || len(got) < len(model) && len(got) < limit-limit/16 {
@@ -80,7 +91,7 @@ func TestLogIsWhatWasSaved(t *testing.T) {
 			t.Fatalf("%+v is found of row %d", row, next)
 		}
 		for _, bound := range []int{limit, 16, 160} {
-			again, err := published.Restore(bound, store.chunks())
+			again, err := kept.restore(bound)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -91,9 +102,9 @@ func TestLogIsWhatWasSaved(t *testing.T) {
 			if want := got[len(got)-len(rows):]; len(rows) > 0 && !slices.Equal(rows, want) || bound == limit && len(rows) != len(got) {
 				t.Fatalf("bound %d: the saved log has\n%v, want\n%v", bound, rows, want)
 			}
-			other := maps.Clone(store)
+			other := maps.Clone(kept)
 			other.apply(again.Changed())
-			if last, err := published.Restore(bound, other.chunks()); err != nil || !slices.Equal(last.Rows(), rows) {
+			if last, err := other.restore(bound); err != nil || !slices.Equal(last.Rows(), rows) {
 				t.Fatalf("bound %d: saved again it has\n%v, %v, want\n%v", bound, last, err, rows)
 			}
 		}
@@ -102,31 +113,31 @@ func TestLogIsWhatWasSaved(t *testing.T) {
 
 // TestASaveWritesOnePartOfTheLog: a row at a time costs a part, not the whole log.
 func TestASaveWritesOnePartOfTheLog(t *testing.T) {
-	l, store := published.NewLog(1000), saved{}
+	l, kept := published.NewLog(1000), saved{}
 	most, total := 0, 0
 	for id := uint64(1); id <= 5000; id++ {
 		l.Add([]published.Row{{ID: id, Content: 1 << 60, Identity: 1 << 60}})
-		bytes := store.apply(l.Changed())
+		bytes := kept.apply(l.Changed())
 		most, total = max(most, bytes), total+bytes
 	}
 	if most > 1100 || total/5000 > 600 {
 		t.Errorf("a save writes up to %d bytes, %d in the mean", most, total/5000)
 	}
-	if len(l.Rows()) < 900 || len(l.Rows()) > 1000 || len(store) > 17 {
-		t.Errorf("%d rows in %d parts", len(l.Rows()), len(store))
+	if len(l.Rows()) < 900 || len(l.Rows()) > 1000 || len(kept) > 17 {
+		t.Errorf("%d rows in %d parts", len(l.Rows()), len(kept))
 	}
 }
 
 // TestLostRowsStay: rows that a server has lost are there when the log has dropped them, and in
 // what is saved.
 func TestLostRowsStay(t *testing.T) {
-	l, store := published.NewLog(32), saved{}
+	l, kept := published.NewLog(32), saved{}
 	l.SetOrigin(published.Origin{Shape: 1, Server: "a"})
 	add := func(from, to uint64) {
 		for id := from; id <= to; id++ {
 			l.Add([]published.Row{{ID: id, Content: id, Identity: 2 * id}})
 		}
-		store.apply(l.Changed())
+		kept.apply(l.Changed())
 	}
 	lost := func(ids ...uint64) *published.Check {
 		c := &published.Check{Moved: true, Floor: ids[len(ids)-1] - 1}
@@ -138,7 +149,7 @@ func TestLostRowsStay(t *testing.T) {
 	until := time.UnixMilli(1_700_000_000_000)
 	expect := func(what string, survivor uint64, ids ...uint64) {
 		t.Helper()
-		restored, err := published.Restore(32, store.chunks())
+		restored, err := kept.restore(32)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -176,7 +187,7 @@ func TestLostRowsStay(t *testing.T) {
 	expect("after some were found", 37, 40, 199)
 	l.Found([]uint64{40, 199})
 	add(203, 203)
-	if restored, err := published.Restore(32, store.chunks()); l.Lost() != nil || err != nil || restored.Lost() != nil {
+	if restored, err := kept.restore(32); l.Lost() != nil || err != nil || restored.Lost() != nil {
 		t.Errorf("%+v is still lost, %v", l.Lost(), err)
 	}
 	var many []uint64
@@ -203,18 +214,18 @@ func TestDamagedPartsAreRefused(t *testing.T) {
 	const withoutLost = 1 + 8 + 1 + 1 + 1 + 1
 	for i := range parts {
 		for size := range len(parts[i].Bytes) {
-			if parts[i].Key == 0 && (size == withoutLost || size == len(parts[i].Bytes)-17) {
+			if parts[i].Number == 0 && (size == withoutLost || size == len(parts[i].Bytes)-17) {
 				// Nothing is lost, or one row less.
 				continue
 			}
 			cut := slices.Clone(parts)
 			cut[i].Bytes = cut[i].Bytes[:size]
-			if got, err := published.Restore(16, cut); !errors.Is(err, published.ErrBadLog) {
-				t.Errorf("part %d of %d bytes is read as %+v, %v", cut[i].Key, size, got, err)
+			if got, err := restore(16, cut...); !errors.Is(err, published.ErrBadLog) {
+				t.Errorf("part %d of %d bytes is read as %+v, %v", cut[i].Number, size, got, err)
 			}
 		}
 	}
-	if _, err := published.Restore(16, []ledger.Chunk{parts[2], parts[1]}); !errors.Is(err, published.ErrBadLog) {
+	if _, err := restore(16, parts[2], parts[1]); !errors.Is(err, published.ErrBadLog) {
 		t.Errorf("parts out of order: %v", err)
 	}
 	for _, part := range parts {
@@ -222,8 +233,8 @@ func TestDamagedPartsAreRefused(t *testing.T) {
 			other := slices.Clone(part.Bytes)
 			other[0] = version
 			text := fmt.Sprintf("version %d, this program knows %d", version, part.Bytes[0])
-			if _, err := published.Restore(16, []ledger.Chunk{{Key: part.Key, Bytes: other}}); !errors.Is(err, published.ErrBadLog) || !strings.Contains(err.Error(), text) {
-				t.Errorf("part %d: %v", part.Key, err)
+			if _, err := restore(16, store.Part{Number: part.Number, Bytes: other}); !errors.Is(err, published.ErrBadLog) || !strings.Contains(err.Error(), text) {
+				t.Errorf("part %d: %v", part.Number, err)
 			}
 		}
 	}
@@ -234,7 +245,7 @@ func TestAListOfTheFormerVersion(t *testing.T) {
 	head := binary.BigEndian.AppendUint64([]byte{2}, 77)
 	head = append(binary.AppendVarint(head, 5), "\x04db-1"...)
 	part := binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64([]byte{1, 9}, 3), 4)
-	l, err := published.Restore(16, []ledger.Chunk{{Key: 0, Bytes: head}, {Key: 9, Bytes: part}})
+	l, err := restore(16, store.Part{Number: 0, Bytes: head}, store.Part{Number: 9, Bytes: part})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -267,7 +278,7 @@ func TestAStopOutlivesItsRows(t *testing.T) {
 	l := published.NewLog(16)
 	l.Stop("the next id is 1")
 	l.Clear()
-	again, err := published.Restore(16, l.Changed())
+	again, err := restore(16, l.Changed()...)
 	if err != nil || again.Stopped() != "the next id is 1" {
 		t.Errorf("%q, %v", again.Stopped(), err)
 	}

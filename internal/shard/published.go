@@ -7,7 +7,6 @@ import (
 	"slices"
 	"time"
 
-	"example.org/bridge/checkpoint/store"
 	"example.org/bridge/event"
 	"example.org/bridge/internal/lineage"
 	"example.org/bridge/internal/published"
@@ -268,9 +267,7 @@ func (p *publishedRows) note(b *batch, columns *source.Columns, row source.Row, 
 // Invariant 1: they are saved once b is acknowledged.
 func (p *publishedRows) hand(b *batch) {
 	p.log.Add(b.rows)
-	for _, chunk := range p.log.Changed() {
-		b.brings.Parts = append(b.brings.Parts, store.Part{Kind: store.Published, Number: chunk.Key, Bytes: chunk.Bytes})
-	}
+	b.brings.Parts = append(b.brings.Parts, p.log.Changed()...)
 }
 
 // doubt has rows be published again that may be others than those that were published, as far as

@@ -274,11 +274,7 @@ func (s *Shard) saveStop(ctx context.Context, err error) error {
 		return err
 	}
 	list.Stop(reused.reason)
-	change := store.ShardChange{Key: s.opts.key()}
-	for _, chunk := range list.Changed() {
-		change.Parts = append(change.Parts, store.Part{Kind: store.Published, Number: chunk.Key, Bytes: chunk.Bytes})
-	}
-	if err := s.opening.sync(ctx, change); err != nil {
+	if err := s.opening.sync(ctx, store.ShardChange{Key: s.opts.key(), Parts: list.Changed()}); err != nil {
 		return err
 	}
 	reused.saved = true

@@ -97,7 +97,9 @@ func (s *ShardState) Err() error {
 func (s *ShardState) note(m *Message) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.noteAgain(m)
+	if m.Origin == sink.FromRepublish && s.again.Note(m.Row, m.Key, &m.State) {
+		s.againChanged = true
+	}
 	if s.progress.Note(m.Row, m.Origin, &m.State); !s.running {
 		s.noteSchema(m)
 	}
@@ -286,14 +288,7 @@ func (f *Feed) Update(ctx context.Context, name string, do func(*Progress) (stor
 
 // PublishedRowsOf returns the rows of a shard that were published last, as the store has them.
 func (f *Feed) PublishedRowsOf(ctx context.Context, name string, rows int) (*published.Log, error) {
-	var chunks []ledger.Chunk
-	for part, err := range f.opts.Store.Parts(ctx, store.Key{Stream: f.opts.Stream, Shard: name}, store.Published, 0) {
-		if err != nil {
-			return nil, err
-		}
-		chunks = append(chunks, ledger.Chunk{Key: part.Number, Bytes: part.Bytes})
-	}
-	return published.Restore(rows, chunks)
+	return published.Restore(rows, f.opts.Store.Parts(ctx, store.Key{Stream: f.opts.Stream, Shard: name}, store.Published, 0))
 }
 
 // SetNewest says what the bus has newest messages of: rows of a shard, ascending, and what they
