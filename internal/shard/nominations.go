@@ -83,28 +83,39 @@ func (o *nominations) keys(ctx context.Context, keys [][]byte, n *nomination) er
 	if err != nil {
 		return err
 	}
-	cut := false
-	q := source.Query{Keys: values, Limit: o.opts.BatchRows, MaxBytes: o.opts.Limits.pageBytes()}
-	err = o.publish(ctx, q, n, func(b *batch, page *page) error {
-		if cut = page.More && len(keys) > 1; cut {
-			// Which of them were not read is not known.
-			return nil
-		}
+	return o.byKey(ctx, values, 0, n, func(b *batch, page *page, from, to int) error {
 		decisions, err := o.addStates(ctx, b, page, always(sink.FromReconcile))
 		if err != nil {
 			return err
 		}
-		missing := withoutRow(keys, decisions)
+		missing := withoutRow(keys[from:to], decisions)
 		return n.move(ctx, o.entities, append(missing, nominatedOf(decisions)...))
+	})
+}
+
+// byKey reads the rows of keys, the first of which has the index at, and hands on the batches that
+// fill makes of those with the indices from to below to. Where a page does not hold all of their
+// rows, which of them were not read is not known: it reads one half after the other.
+func (o *nominations) byKey(ctx context.Context, keys [][][]byte, at int, n *nomination, fill func(b *batch, page *page, from, to int) error) error {
+	q, cut := source.Query{Keys: keys, Limit: max(o.opts.BatchRows, len(keys)), MaxBytes: o.opts.Limits.pageBytes()}, false
+	if len(keys) == 1 {
+		// Which of its rows has the entity is known by all of them alone.
+		q.MaxBytes = 0
+	}
+	err := o.publish(ctx, q, n, func(b *batch, page *page) error {
+		if cut = page.More && len(keys) > 1; cut {
+			return nil
+		}
+		return fill(b, page, at, at+len(keys))
 	})
 	if err != nil || !cut {
 		return err
 	}
 	half := len(keys) / 2
-	if err := o.keys(ctx, keys[:half], n); err != nil {
+	if err := o.byKey(ctx, keys[:half], at, n, fill); err != nil {
 		return err
 	}
-	return o.keys(ctx, keys[half:], n)
+	return o.byKey(ctx, keys[half:], at+half, n, fill)
 }
 
 // move publishes entities with the permission of the stream (rule 29). It reads them again, so the
@@ -119,18 +130,8 @@ func (o *nominations) move(ctx context.Context, moves []stream.Move, n *nominati
 		o.opts.Movers.Return(moves)
 		return err
 	}
-	q := source.Query{Keys: values, Limit: max(o.opts.BatchRows, len(moves)), MaxBytes: o.opts.Limits.pageBytes()}
-	if len(moves) == 1 {
-		// Which of its rows has the entity is known by all of them alone.
-		q.MaxBytes = 0
-	}
-	cut := false
-	err = o.publish(ctx, q, n, func(b *batch, page *page) error {
-		if cut = page.More && len(moves) > 1; cut {
-			// Which of them were not read is not known.
-			return nil
-		}
-		given := b.claims.Permit(moves)
+	return o.byKey(ctx, values, 0, n, func(b *batch, page *page, from, to int) error {
+		given := b.claims.Permit(moves[from:to])
 		decisions, err := o.addStates(ctx, b, page, o.moved)
 		if err != nil {
 			return err
@@ -142,14 +143,6 @@ func (o *nominations) move(ctx context.Context, moves []stream.Move, n *nominati
 		// Of a move that has ended nothing is proved any more: Movers reads its key again.
 		return o.addAbsences(ctx, b, page, given, decisions)
 	})
-	if err != nil || !cut {
-		return err
-	}
-	half := len(moves) / 2
-	if err := o.move(ctx, moves[:half], n); err != nil {
-		return err
-	}
-	return o.move(ctx, moves[half:], n)
 }
 
 // moved returns the origin of a row that has a nominated entity. Only one that fills a gap is late:
@@ -270,8 +263,8 @@ func (o *nominations) addStates(ctx context.Context, b *batch, page *page, origi
 	return decisions, nil
 }
 
-// publish reads a page and hands on the batch that fill makes of it. A page that does not fit is
-// read again.
+// publish reads a page, none where q has no limit, and hands on the batch that fill makes of it. A
+// page that does not fit is read again.
 func (o *nominations) publish(ctx context.Context, q source.Query, n *nomination, fill func(*batch, *page) error) error {
 	for {
 		again, err := o.publishOnce(ctx, q, n, fill)
@@ -291,15 +284,18 @@ func (o *nominations) publishOnce(ctx context.Context, q source.Query, n *nomina
 		return false, err
 	}
 	defer func() { o.opts.Limits.release(&held) }()
-	page, err := o.read(ctx, q, n)
-	if err != nil {
-		return false, err
-	}
+	var page *page
+	at := ledger.Age{Steady: o.gaps.at}
 	defer func() { page.free() }()
-	if err := o.reader.bind(page.Columns); err != nil {
-		return false, err
+	if q.Limit > 0 {
+		if page, err = o.read(ctx, q, n); err != nil {
+			return false, err
+		}
+		if err := o.reader.bind(page.Columns); err != nil {
+			return false, err
+		}
+		at = o.reader.age(page)
 	}
-	at := o.reader.age(page)
 	b := o.builder.begin(page)
 	if o.entities != nil {
 		o.entities.begin(b)

@@ -10,7 +10,7 @@ import (
 	"example.org/bridge/event"
 	"example.org/bridge/internal/stream"
 	"example.org/bridge/sink"
-	"example.org/bridge/source/ledger"
+	"example.org/bridge/source"
 )
 
 const (
@@ -92,34 +92,14 @@ func (r *republishing) restAgain(ctx context.Context, asked *stream.Republish, l
 	if r.resting = false; err != nil {
 		return err
 	}
-	held, err := r.reader.reserve(ctx)
-	if err != nil {
-		return err
+	err = r.publish(ctx, source.Query{}, nil, func(b *batch, _ *page) error {
+		b.republished = &stream.Republished{Number: asked.Number, Cursor: asked.Cursor, List: true}
+		return r.addRest(ctx, b, rows, last)
+	})
+	if _, is := err.(*unfitError); is {
+		return r.finish(ctx, r.failed(asked, err))
 	}
-	defer func() { r.opts.Limits.release(&held) }()
-	b := r.builder.begin(nil)
-	r.entities.begin(b)
-	b.republished = &stream.Republished{Number: asked.Number, Cursor: asked.Cursor, List: true}
-	if err = r.addRest(ctx, b, rows, last); err == nil && !r.opts.Limits.resize(&held, b.size()) && !held.big {
-		// The whole of it is read again.
-		err = r.reader.reserveBig(ctx, &held)
-		if b.discard(r.opts); err != nil {
-			return err
-		}
-		return r.restAgain(ctx, asked, left)
-	}
-	if err == nil {
-		err = r.gaps.advance(ctx, b, ledger.Age{Steady: r.gaps.at})
-	}
-	if err != nil {
-		b.discard(r.opts)
-		if _, is := err.(*unfitError); is {
-			return r.finish(ctx, r.failed(asked, err))
-		}
-		return err
-	}
-	r.handOver(b, &held)
-	return nil
+	return err
 }
 
 // addRest adds the last messages of entities, which rows say no more of than the view.
