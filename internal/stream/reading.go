@@ -87,10 +87,11 @@ func (r *reading) read(ctx context.Context, span sink.Span) error {
 		if at < span.From {
 			return nil
 		}
-		if refused = true; r.slot.begin(ctx) != nil {
-			return context.Cause(ctx)
-		}
+		refused = true
 		defer r.slot.end()
+		if err := r.slot.begin(ctx); err != nil {
+			return err
+		}
 		if err := r.accept(ctx, m); err != nil {
 			return err
 		}

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -182,41 +181,42 @@ const (
 // has it back before the next message: so a TP that does not answer holds up no other (rule 14).
 type slot struct {
 	slots chan struct{}
-	// steps counts the beginnings and the ends of messages: it is odd while one is accepted. Its
-	// highest bit says that the slot was given up.
-	steps atomic.Uint64
+	// mu is held while a message is accepted. idle says that none was since freeIfIdle was called
+	// last, gone that the slot was given up.
+	mu         sync.Mutex
+	idle, gone bool
 }
-
-const givenUp = 1 << 63
 
 // begin has the slot while a message is accepted, until end.
-func (s *slot) begin(ctx context.Context) error {
-	if s.steps.Add(1)&givenUp == 0 {
-		return nil
+func (s *slot) begin(ctx context.Context) (err error) {
+	s.mu.Lock()
+	if s.idle = false; s.gone {
+		_, err = backoff.Acquire(ctx, s.slots)
+		s.gone = err != nil
 	}
-	if _, err := backoff.Acquire(ctx, s.slots); err != nil {
-		return err
-	}
-	s.steps.And(givenUp - 1)
-	return nil
+	return err
 }
 
-func (s *slot) end() { s.steps.Add(1) }
+func (s *slot) end() { s.mu.Unlock() }
 
-// freeIfIdle gives the slot up, and reports so, if no message has come since steps was before.
-func (s *slot) freeIfIdle(before uint64) bool {
-	if before&1 != 0 || s.steps.Load()&^givenUp != before&^givenUp {
+// freeIfIdle gives the slot up, and reports so, if no message has come since it was called last.
+func (s *slot) freeIfIdle() bool {
+	if !s.mu.TryLock() {
 		return false
 	}
-	if before&givenUp == 0 && s.steps.CompareAndSwap(before, before|givenUp) {
-		<-s.slots
+	defer s.mu.Unlock()
+	if s.idle && !s.gone {
+		s.free()
+		s.gone = true
 	}
-	return true
+	was := s.idle
+	s.idle = true
+	return was
 }
 
-// free ends the use of the slot. Nobody else uses it any more.
+// free ends the use of the slot.
 func (s *slot) free() {
-	if s.steps.Load()&givenUp == 0 {
+	if !s.gone {
 		<-s.slots
 	}
 }
@@ -229,14 +229,13 @@ func (r *reading) watch(ctx context.Context, span sink.Span) (reading context.Co
 	var watching sync.WaitGroup
 	watching.Go(func() {
 		pause := backoff.Backoff{First: stillFirst, Max: stillMax}
-		before, short := r.slot.steps.Load(), 0
-		for pause.Wait(reading) == nil {
-			if !r.slot.freeIfIdle(before) {
+		r.slot.freeIfIdle()
+		for short := 0; pause.Wait(reading) == nil; {
+			if !r.slot.freeIfIdle() {
 				pause.Reset()
-				before, short = r.slot.steps.Load(), 0
+				short = 0
 				continue
 			}
-			before = r.slot.steps.Load()
 			if !r.endsBefore(reading, span) {
 				short = 0
 			} else if short++; short > 1 {
