@@ -149,8 +149,7 @@ const everyID = math.MaxUint64
 // first decides where a shard begins of which neither the store nor the bus has anything. That is
 // durable before its first row is published, so that it is decided once (rules 11 and 16).
 func (o *opening) first(ctx context.Context) error {
-	start := stream.StartSetting(o.opts.Start)
-	highest := start.After
+	start, highest := o.opts.Start, o.opts.Start.After
 	var cursor source.Cursor
 	if start.Latest || start.After > 0 {
 		p, err := o.reader.page(ctx, source.Query{Limit: 1})

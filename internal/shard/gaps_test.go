@@ -14,7 +14,6 @@ import (
 	"example.org/bridge/internal/shard"
 	"example.org/bridge/reconcile"
 	"example.org/bridge/sink"
-	sinkmemory "example.org/bridge/sink/sinktest/memory"
 	"example.org/bridge/source"
 	sourcememory "example.org/bridge/source/sourcetest/memory"
 )
@@ -27,20 +26,6 @@ func (b *bench) polls(t testing.TB, n int) {
 	t.Helper()
 	from := b.table.Reads()
 	eventually(t, "polled on", func() bool { return b.table.Reads() > from+n })
-}
-
-// heldSink publishes nothing until a channel is closed.
-type heldSink struct {
-	*sinkmemory.Sink
-	until <-chan struct{}
-}
-
-func (h heldSink) Publish(ctx context.Context, batch []sink.Message) (sink.Outcome, error) {
-	select {
-	case <-h.until:
-	case <-ctx.Done():
-	}
-	return h.Sink.Publish(ctx, batch)
 }
 
 // TestALateRowComesBeforeNewerOnes commits a row in a gap, and one behind all others, before the
@@ -66,7 +51,7 @@ func TestALateRowComesBeforeNewerOnes(t *testing.T) {
 		b.table.InsertAt(1, "n", old)
 		b.table.InsertAt(3, "n", old)
 		if held {
-			b.sink = heldSink{b.bus, read}
+			b.sink = gatedSink{b.bus, read}
 			b.table.InsertAt(6, "n", old)
 		}
 		_, stop := b.run(t)

@@ -130,19 +130,6 @@ func (o *nominator) call() (done func()) {
 	return func() { o.calls.Add(-1) }
 }
 
-// busy reports whether somebody needs the owner.
-func (o *nominator) busy() bool { return o.calls.Load() > 0 }
-
-// begin notes that an attempt runs, until end is called.
-func (o *nominator) begin() (end func()) {
-	ended := make(chan struct{})
-	o.ended.Store(&ended)
-	return func() {
-		o.ended.Store(nil)
-		close(ended)
-	}
-}
-
 // nominate hands n to the owner and waits until what it published for it is committed.
 func (o *nominator) nominate(ctx context.Context, n *nomination) error {
 	defer o.call()()

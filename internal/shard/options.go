@@ -165,12 +165,7 @@ type Options struct {
 }
 
 // Start says where a shard begins of which nothing is known.
-type Start struct {
-	// Latest begins behind the highest id that is there; ID is then of no account.
-	Latest bool
-	// After is the id behind which to begin; 0 begins with the first row.
-	After uint64
-}
+type Start = stream.StartSetting
 
 // Tombstones says whether a message with the key of the entity and no body follows each deleted
 // event of a table: with it a compacted topic forgets the entity. Nil stands for never. It is safe

@@ -186,7 +186,7 @@ const slowBatch = time.Minute
 // for its owner.
 func (o *owner) mayIdle(ctx context.Context) bool {
 	return o.pace.quiet() && o.tail.oldestLeft.IsZero() && !o.gaps.hot() && !o.reader.oversize.big &&
-		!o.nominator.busy() && !o.republish.active() && !o.status.publishes() && ctx.Err() == nil
+		o.nominator.calls.Load() == 0 && !o.republish.active() && !o.status.publishes() && ctx.Err() == nil
 }
 
 // nextPoll returns when to poll after the poll that has begun at a time; more says that there may

@@ -45,7 +45,9 @@ func (o *owner) pollPage(ctx context.Context) (more bool, err error) {
 		b.discard(o.opts)
 		return false, err
 	}
-	o.tail.advance(b)
+	o.tail.opens = b.last > o.tail.position && b.last-o.tail.position > uint64(len(b.passed))
+	o.tail.position = b.last
+	o.tail.firstSeen.Pass(b.last)
 	o.handOver(b, &held)
 	o.tail.leave(time.Time{})
 	return more, bad
@@ -140,7 +142,8 @@ func (o *owner) next(ctx context.Context, p *page, held *hold) (b *batch, at led
 	if len(p.Rows) > 0 && o.begun || o.status.hot() {
 		o.pace.touch()
 	}
-	looks := o.tail.looks()
+	// Also gaps of the batch before: a late row comes before the rows of the page.
+	looks := o.tail.holds() || o.tail.opens || o.gaps.isOpen()
 	if !o.tail.holds() {
 		rows = o.tail.withinRate(p, o.tail.stable(p, at))
 		// What may be done while the batch before is at the bus.
@@ -233,7 +236,9 @@ func (o *owner) handOver(b *batch, held *hold) {
 		o.builder.eventBytes = len(b.buf) / n
 	}
 	o.status.hand(time.Now(), b.oldest)
-	o.publishedRows.hand(b)
+	// Invariant 1: what changes of the list is saved once b is acknowledged.
+	o.publishedRows.log.Add(b.rows)
+	b.brings.Parts = append(b.brings.Parts, o.publishedRows.log.Changed()...)
 	o.reader.schemas.hand(b)
 	b.held, *held = *held, hold{}
 	o.pipe.send(b)

@@ -263,13 +263,6 @@ func (p *publishedRows) note(b *batch, columns *source.Columns, row source.Row, 
 	b.rows = append(b.rows, published.RowOf(p.opts.Encoder, columns, row, state, entity))
 }
 
-// hand takes the rows of b into the list, and has its changes be saved with b.
-// Invariant 1: they are saved once b is acknowledged.
-func (p *publishedRows) hand(b *batch) {
-	p.log.Add(b.rows)
-	b.brings.Parts = append(b.brings.Parts, p.log.Changed()...)
-}
-
 // doubt has rows be published again that may be others than those that were published, as far as
 // they say something new. Those of a release stream were facts: whether one was changed in place is
 // not told apart from another row where nothing identifies it.

@@ -85,7 +85,8 @@ func (p *publisher) publish(ctx context.Context, b *batch) error {
 		return &unresolvedError{err}
 	}
 	p.opts.Metrics.publish.WithLabelValues(p.opts.Stream).Observe(time.Since(started).Seconds())
-	p.stamper.acknowledge(sent.repeated)
+	// Those that it has dropped as repeats have other stamps there.
+	p.stamper.acked, p.stamper.doubt = p.stamper.acked+uint32(len(b.messages)), sent.repeated
 	// Invariant 1: what the bus has acknowledged is committed, and nothing else.
 	if err := p.record(ctx, b, first, sent); err != nil {
 		return &unresolvedError{err}
@@ -128,7 +129,6 @@ type stamper struct {
 	// term is the present term, acked counts the messages of the batches that were acknowledged in
 	// it, batch those of the batch that was stamped last.
 	term, acked uint32
-	batch       int
 	// doubt says that the next batch begins a term: of the last one a part may be missing on the
 	// bus, or be there with another stamp, or the bus has lost messages.
 	doubt bool
@@ -148,7 +148,7 @@ func (s *stamper) stamp(epoch *stream.Epoch, b *batch) (first uint64) {
 		s.acked = 0
 	}
 	// A publish that ends in a panic is a doubt, too.
-	s.doubt, s.batch = true, n
+	s.doubt = true
 	first = epoch.Next(n)
 	for i := range b.messages {
 		m := &b.messages[i]
@@ -164,13 +164,6 @@ func (s *stamper) stamp(epoch *stream.Epoch, b *batch) (first uint64) {
 	return first
 }
 
-// acknowledge notes that all messages of the batch are on the bus, or their dead letters. repeated
-// says that the bus has dropped some as repeats: those that it holds instead have other stamps.
-func (s *stamper) acknowledge(repeated bool) {
-	s.acked += uint32(s.batch)
-	s.doubt = repeated
-}
-
 // stateOf is what the message of an event says of its entity.
 func stateOf(e *event.Event) sink.State {
 	switch {
@@ -183,9 +176,8 @@ func stateOf(e *event.Event) sink.State {
 }
 
 // record commits b, whose messages are sent, with progress, view and offsets at once; first is the
-// first of their seqs. An error says that
-// nothing was committed. What is not a matter of outcome (stream.ErrReadBack) or of ctx is that of
-// a store that is broken.
+// first of their seqs. An error says that nothing was committed. What is not a matter of outcome
+// (stream.ErrReadBack) or of ctx is that of a store that is broken.
 func (p *publisher) record(ctx context.Context, b *batch, first uint64, sent *sent) error {
 	began := time.Now()
 	p.status.saves(began)

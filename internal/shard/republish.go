@@ -46,10 +46,6 @@ type republishing struct {
 	resting bool
 }
 
-func newRepublishing(n *nominations, asked <-chan struct{}) *republishing {
-	return &republishing{nominations: n, lists: lists{n}, asked: asked, next: time.NewTimer(0), most: againRows}
-}
-
 const (
 	// againRows bounds a page of entities, of each of which the last message is read.
 	againRows = 500
@@ -117,7 +113,11 @@ func (r *republishing) stepPage(ctx context.Context, asked *stream.Republish) (p
 		return pause, nil
 	}
 	began := time.Now()
-	used, err := r.page(ctx, asked, rows)
+	publish := r.idsAgain
+	if len(asked.Keys) > 0 {
+		publish = r.keysAgain
+	}
+	used, err := publish(ctx, asked, rows)
 	r.opts.RepublishRate.put(rows - used)
 	r.opts.Rate.put(rows - used)
 	if took := time.Since(began); took > againPause {
@@ -146,15 +146,7 @@ func (r *republishing) admit() (rows int, pause time.Duration) {
 	return rows, pause
 }
 
-// page publishes at most so many of the next rows or keys, and returns how many it has read.
-func (r *republishing) page(ctx context.Context, asked *stream.Republish, rows int) (used int, err error) {
-	if len(asked.Keys) > 0 {
-		return r.keysAgain(ctx, asked, rows)
-	}
-	return r.idsAgain(ctx, asked, rows)
-}
-
-// keysAgain publishes the next keys.
+// keysAgain publishes at most so many of the next keys, and returns how many rows it has read.
 func (r *republishing) keysAgain(ctx context.Context, asked *stream.Republish, rows int) (used int, err error) {
 	keys := asked.Keys[min(asked.Cursor, uint64(len(asked.Keys))):]
 	for count := min(len(keys), rows, keysAtOnce); ; count /= 2 {
@@ -177,7 +169,8 @@ func (r *republishing) keysAgain(ctx context.Context, asked *stream.Republish, r
 	}
 }
 
-// idsAgain publishes the next rows by their ids.
+// idsAgain publishes at most so many of the next rows by their ids, and returns how many it has
+// read.
 func (r *republishing) idsAgain(ctx context.Context, asked *stream.Republish, rows int) (used int, err error) {
 	done := &stream.Republished{Number: asked.Number}
 	q := source.Query{Limit: rows, MaxBytes: r.opts.Limits.pageBytes()}

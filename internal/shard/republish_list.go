@@ -136,9 +136,13 @@ func (r lists) boundaries(ctx context.Context, kind, id string) (boundaries []si
 			return nil, nil, later("the bus does not tell where %s lies: %w", destination, err)
 		}
 		for i := range tps {
-			number, err := r.register(ctx, sink.TPRef{Name: tps[i].Name, Incarnation: tps[i].Incarnation})
-			if err != nil {
-				return nil, nil, err
+			number := uint32(0)
+			err := r.reader.retrier.wait(owning, forEver, func() (err error) {
+				number, err = r.opts.number(ctx, sink.TPRef{Name: tps[i].Name, Incarnation: tps[i].Incarnation})
+				return err
+			})
+			if err != nil || number == 0 {
+				return nil, nil, later("%s is not registered yet: %v", tps[i].Name, err)
 			}
 			if r.opts.Committer.Lost(number, tps[i].End) {
 				return nil, nil, later("%s has lost messages, or does not show them yet", tps[i].Name)
@@ -160,22 +164,6 @@ func (r lists) boundaries(ctx context.Context, kind, id string) (boundaries []si
 	}
 	slices.Sort(numbers)
 	return boundaries, slices.Compact(numbers), nil
-}
-
-// register returns the number of a TP.
-func (r lists) register(ctx context.Context, tp sink.TPRef) (uint32, error) {
-	number := r.opts.Committer.Number(r.opts.Stream, tp)
-	if number != 0 {
-		return number, nil
-	}
-	err := r.reader.retrier.wait(owning, forEver, func() (err error) {
-		number, err = r.opts.Recovery.Register(ctx, r.opts.Stream, tp)
-		return err
-	})
-	if err != nil || number == 0 {
-		return 0, later("%s is not registered yet: %v", tp.Name, err)
-	}
-	return number, nil
 }
 
 // publishAll sends them, which catch-up reads as messages of others, until all of them are

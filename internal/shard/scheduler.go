@@ -131,7 +131,7 @@ func (p *Scheduler) keep(s *Shard) bool {
 	if s.scheduled.woken = false; woken || p.ended {
 		return false
 	}
-	s.scheduled.due = s.live.owner.due
+	s.scheduled.due = s.live.due
 	heap.Push(&p.idle, s)
 	// It may be polled as seldom as the bound says.
 	s.status.polledEvery(max(2*s.opts.PollInterval, time.Duration(p.shards)*p.pause))

@@ -120,7 +120,13 @@ func (s *sender) sendRest(ctx context.Context, b *batch) (stop error) {
 				break
 			}
 		}
-		s.indices = slices.DeleteFunc(pending(s.indices, &outcome), func(i int) bool { return i >= end })
+		unacked := s.indices[:0]
+		for i, index := range s.indices {
+			if index < end && (i >= len(outcome.Status) || outcome.Status[i] != sink.Acked) {
+				unacked = append(unacked, index)
+			}
+		}
+		s.indices = unacked
 		if s.opts.Whole && len(s.indices) > 0 && len(outcome.Rejected) == 0 {
 			return fmt.Errorf("the bus has taken a part of a batch: %w", stream.ErrReadBack)
 		}
@@ -144,18 +150,6 @@ func (s *sender) part(b *batch) []sink.Message {
 	return s.messages
 }
 
-// pending returns the indices of messages that are neither acknowledged nor put aside, in their
-// order.
-func pending(indices []int, outcome *sink.Outcome) []int {
-	left := indices[:0]
-	for i, index := range indices {
-		if i >= len(outcome.Status) || outcome.Status[i] != sink.Acked {
-			left = append(left, index)
-		}
-	}
-	return left
-}
-
 // locateAll notes where the messages with the indices of s lie, as far as an outcome says so.
 func (s *sender) locateAll(ctx context.Context, messages []sink.Message, outcome *sink.Outcome) {
 	if s.opts.Reader == nil {
@@ -163,7 +157,12 @@ func (s *sender) locateAll(ctx context.Context, messages []sink.Message, outcome
 	}
 	s.numbers = s.numbers[:0]
 	for _, tp := range outcome.TPs {
-		s.numbers = append(s.numbers, s.number(ctx, tp))
+		number, err := s.opts.number(ctx, tp)
+		if err != nil {
+			s.opts.Logger.Debug("messages were stored in a topic or stream that is not registered", "tp", tp.Name, "error", err)
+			s.sent.unknown = true
+		}
+		s.numbers = append(s.numbers, number)
 	}
 	for i, status := range outcome.Status {
 		if status != sink.Acked {
@@ -189,18 +188,12 @@ func (s *sender) locateAll(ctx context.Context, messages []sink.Message, outcome
 	}
 }
 
-// number returns the number of a TP in which messages were acknowledged, 0 for none.
-func (s *sender) number(ctx context.Context, tp sink.TPRef) uint32 {
-	number := s.opts.Committer.Number(s.opts.Stream, tp)
-	if number != 0 {
-		return number
+// number returns the number of a TP, which it registers, 0 for none.
+func (o *Options) number(ctx context.Context, tp sink.TPRef) (uint32, error) {
+	if number := o.Committer.Number(o.Stream, tp); number != 0 {
+		return number, nil
 	}
-	number, err := s.opts.Recovery.Register(ctx, s.opts.Stream, tp)
-	if err != nil {
-		s.opts.Logger.Debug("messages were stored in a topic or stream that is not registered", "tp", tp.Name, "error", err)
-		s.sent.unknown = true
-	}
-	return number
+	return o.Recovery.Register(ctx, o.Stream, tp)
 }
 
 // findRepeats looks at the messages that the bus took for repeats: those that have to be sent again

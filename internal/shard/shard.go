@@ -44,19 +44,12 @@ type Shard struct {
 	builder *builder
 	tailLog *tailLog
 	pace    pace
-	// live is the attempt that runs or is idle, nil between two.
-	live *live
+	// live is the owner of the attempt that runs or is idle, nil between two.
+	live *owner
 
 	// scheduler runs the shard, nil before it does; scheduled is what it keeps of the shard.
 	scheduler atomic.Pointer[Scheduler]
 	scheduled scheduled
-}
-
-// live is what of an attempt outlasts the time in which the shard is idle.
-type live struct {
-	owner *owner
-	// end tells those who nominate that the attempt has ended.
-	end func()
 }
 
 // New returns a Shard; a [Scheduler] sets it going.
@@ -221,7 +214,7 @@ func (s *Shard) attempt(ctx context.Context) (idle bool, err error) {
 			return false, pausedOr(read, ended(read, err))
 		}
 	}
-	owner := s.live.owner
+	owner := s.live
 	// Publishing outlives ctx by the shutdown timeout; reading ends with ctx, with the
 	// publisher, or with a pause.
 	publishing, endPublishing := outlive(ctx, s.opts.ShutdownTimeout)
@@ -275,14 +268,16 @@ func (s *Shard) start(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	s.live = &live{owner: owner, end: s.nominator.begin()}
+	ended := make(chan struct{})
+	s.nominator.ended.Store(&ended)
+	s.live = owner
 	return nil
 }
 
 // endLive ends what is left of an attempt.
 func (s *Shard) endLive() {
 	if s.live != nil {
-		s.live.end()
+		close(*s.nominator.ended.Swap(nil))
 		s.live = nil
 	}
 	s.opts.Feed.End(s.opts.Name)
@@ -301,7 +296,9 @@ func (s *Shard) newOwner(entities *entities, publishedRows *publishedRows) *owne
 		s.gaps.changes = o.changes
 	}
 	o.nominations = s.newNominations(entities, publishedRows, o.handOver)
-	o.republish = newRepublishing(o.nominations, s.republish)
+	o.republish = &republishing{
+		nominations: o.nominations, lists: lists{o.nominations}, asked: s.republish, next: time.NewTimer(0), most: againRows,
+	}
 	return o
 }
 

@@ -74,13 +74,6 @@ func (t *tail) returnRows(n int) {
 	t.granted -= n
 }
 
-// advance moves the position behind b, which is about to be handed over.
-func (t *tail) advance(b *batch) {
-	t.opens = b.last > t.position && b.last-t.position > uint64(len(b.passed))
-	t.position = b.last
-	t.firstSeen.Pass(b.last)
-}
-
 // leave shows since when the oldest row has existed that waits: one that was left behind, or one of
 // a batch that is to be handed over, zero for none.
 func (t *tail) leave(batch time.Time) {
@@ -109,10 +102,6 @@ func (t *tail) inOrder() bool { return t.opts.Format == sink.FormatPayload }
 func (t *tail) blocks(p, late *page) bool {
 	return t.inOrder() && (t.lateLeft || t.lateBacklog.cut || len(late.rows()) > 0 && late.Columns != p.Columns)
 }
-
-// looks reports whether a poll looks for gaps: also for those of the batch before, so that a late
-// row comes before the rows of the page.
-func (t *tail) looks() bool { return t.holds() || t.opens || t.gaps.isOpen() }
 
 // findLate looks for gaps and returns the page of the late rows that may be published, nil for
 // none. The store has the batch before, so none of them is on its way.

@@ -6,6 +6,7 @@ import (
 
 	"example.org/bridge/checkpoint/store"
 	"example.org/bridge/event"
+	"example.org/bridge/internal/panics"
 )
 
 func TestClaims(t *testing.T) {
@@ -58,6 +59,22 @@ func TestClaims(t *testing.T) {
 		k.acknowledge(c)
 		if e := k.stored(); e.Event != eventA {
 			t.Fatalf("%+v", e)
+		}
+	})
+	t.Run("a commit that panics changes nothing, and the message is stored when it is read again", func(t *testing.T) {
+		k := newDesk(t)
+		c := k.begin("a")
+		k.decide(c, 7, stateA).Publish(eventA)
+		err := panics.Guard(func() error {
+			return k.Apply(t.Context(), k.facts(c), nil, c, func([]store.Change) error { panic("a defect") })
+		})
+		k.Release(c)
+		if !panics.Is(err) || len(k.records) > 0 {
+			t.Errorf("%d records, %v", len(k.records), err)
+		}
+		k.read(message("a", 1, 1, stateA, eventA))
+		if e := k.stored(); e.Event != eventA {
+			t.Errorf("%+v", e)
 		}
 	})
 	t.Run("an entity whose last event is disputed is news once, if that is still the last one", func(t *testing.T) {

@@ -74,21 +74,6 @@ func TestTwoRowsOfAKeyDoNotAlternate(t *testing.T) {
 	s.expect(active, moved)
 }
 
-func TestMoversIsBounded(t *testing.T) {
-	v := NewView("s", memory.New(), func(tp uint32) uint32 { return tp })
-	m := NewMovers(v, MoversOptions{Bound: 3})
-	drops := 0
-	m.onDrop = func() { drops++ }
-	for i := range 5 {
-		m.Nominate("a", fmt.Append(nil, i))
-		m.Nominate("a", fmt.Append(nil, i))
-	}
-	if n := m.Waiting(); n != 3 || drops != 4 {
-		t.Errorf("%d wait, %d were dropped", n, drops)
-	}
-	<-m.Nominate("a", []byte("one too many"))
-}
-
 // TestANominationBetweenTheLookAndTheMove: the entity was looked up before what is nominated, so it
 // is read again.
 func TestANominationBetweenTheLookAndTheMove(t *testing.T) {

@@ -137,7 +137,11 @@ func (p *Progress) Note(row uint64, origin sink.Origin, s *sink.State) {
 		return
 	}
 	if s.Since > p.saved.Since {
-		p.restart(s.Since)
+		// It forgets what messages of epochs below have told: the store is older than the command
+		// (rule 28).
+		p.saved = store.Progress{Since: s.Since, Cursor: p.saved.Cursor}
+		p.head = head{rebuild: true, trust: true}
+		p.empty()
 	}
 	p.count, p.saved.Started = true, true
 	if s.Epoch > p.head.epoch || s.Epoch == p.head.epoch && s.Seq > p.head.seq {
@@ -158,14 +162,6 @@ func (p *Progress) Note(row uint64, origin sink.Origin, s *sink.State) {
 		p.tail = max(p.tail, row)
 	}
 	p.noted = append(p.noted, row)
-}
-
-// restart forgets what was told by messages of epochs below since, which a message tells first: the
-// store is older than the command (rule 28).
-func (p *Progress) restart(since uint64) {
-	p.saved = store.Progress{Since: since, Cursor: p.saved.Cursor}
-	p.head = head{rebuild: true, trust: true}
-	p.empty()
 }
 
 // empty forgets all ids, those that were noted too.

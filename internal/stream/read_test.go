@@ -6,7 +6,6 @@ import (
 
 	"example.org/bridge/checkpoint/store"
 	"example.org/bridge/checkpoint/store/storetest/memory"
-	"example.org/bridge/internal/panics"
 	"example.org/bridge/sink"
 )
 
@@ -30,34 +29,6 @@ func (k *desk) apply(messages []Message, commit func([]store.Change) error) erro
 		return err
 	}
 	return k.Apply(k.t.Context(), messages, p, nil, commit)
-}
-
-func TestRead(t *testing.T) {
-	t.Run("an older message behind disputes, and the next decision publishes", func(t *testing.T) {
-		k := newDesk(t)
-		k.put(in("a", 7, store.Live, stateA))
-		k.read(message("a", 4, 2, stateB, eventB))
-		c := k.begin("a")
-		if d := k.decide(c, 7, stateB); !d.News || !d.Known.Disputed || d.Previous() != eventB {
-			t.Fatalf("%+v", d)
-		}
-	})
-	t.Run("a commit that panics changes nothing, and the message is stored when it is read again", func(t *testing.T) {
-		k := newDesk(t)
-		c := k.begin("a")
-		k.decide(c, 7, stateA).Publish(eventA)
-		err := panics.Guard(func() error {
-			return k.Apply(t.Context(), k.facts(c), nil, c, func([]store.Change) error { panic("a defect") })
-		})
-		k.Release(c)
-		if !panics.Is(err) || len(k.records) > 0 {
-			t.Errorf("%d records, %v", len(k.records), err)
-		}
-		k.read(message("a", 1, 1, stateA, eventA))
-		if e := k.stored(); e.Event != eventA {
-			t.Errorf("%+v", e)
-		}
-	})
 }
 
 func TestARegistrationThatIsNotInForceDisputes(t *testing.T) {

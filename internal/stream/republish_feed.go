@@ -5,15 +5,7 @@ import (
 	"time"
 
 	"example.org/bridge/checkpoint/store"
-	"example.org/bridge/sink"
 )
-
-// noteAgain takes in a message of the bus that was published again.
-func (s *ShardState) noteAgain(m *Message) {
-	if m.Origin == sink.FromRepublish && s.again.Note(m.Row, m.Key, &m.State) {
-		s.againChanged = true
-	}
-}
 
 // flushAgain returns what changes of what is published again.
 func (s *ShardState) flushAgain(table store.Key, now time.Time) (c store.ShardChange, changed bool) {
