@@ -14,7 +14,6 @@ import (
 
 	"example.org/bridge/event"
 	"example.org/bridge/internal/config/configtest"
-	"example.org/bridge/internal/driver"
 	kafkadriver "example.org/bridge/internal/driver/kafka"
 	natsdriver "example.org/bridge/internal/driver/nats"
 	"example.org/bridge/internal/option"
@@ -26,33 +25,6 @@ import (
 )
 
 func TestConfig(t *testing.T) {
-	t.Run("has the defaults of the reference", func(t *testing.T) {
-		cfg := load(t, minimal())
-		s := cfg.Streams[0]
-		got := []any{
-			cfg.CheckpointPath, cfg.HTTPAddr, cfg.LogLevel.String(), cfg.LogFormat, cfg.DomainID, cfg.MaxInflightBytes, cfg.ShutdownTimeout,
-			s.PollInterval, s.BatchRows, s.StabilityWindow, s.GapPolicy, s.GapTTL, s.IDOrder,
-			s.ReconcileInterval, s.ReconcileRate, s.ReconcileMaxDeletes, s.DeadLetter, s.DeadLetterLimit, s.OnBadValue, s.TimeZone.Location.String(),
-			kafkaOf(cfg.Sink).Compression, kafkaOf(cfg.Sink).TLS == nil, s.ID, s.Start, s.Destination, strings.Join(kafkaOf(cfg.Sink).Brokers, " "),
-			load(t, with("BRIDGE_SINK_URL", "nats://n1")).Streams[0].Destination,
-		}
-		want := []any{
-			"bridge.db", "127.0.0.1:8080", "INFO", "", "bridge", driver.Size(32 << 20), 10 * time.Second,
-			200 * time.Millisecond, 2000, time.Second, "late", 24 * time.Hour, "auto",
-			30 * time.Minute, int64(0), Percent(0.1), "", 100, "null", "UTC",
-			kafka.None, true, "id", Start{}, "{stream}", "k1:9093 k2:9092",
-			"eiffel.{family}.{type}.{tag}.{domain}",
-		}
-		for i := range want {
-			if got[i] != want[i] {
-				t.Errorf("default %d is %v, want %v", i, got[i], want[i])
-			}
-		}
-		if len(cfg.Warnings) != 0 {
-			t.Errorf("warnings %v", cfg.Warnings)
-		}
-	})
-
 	t.Run("takes every setting of a stream", func(t *testing.T) {
 		s := load(t, with(
 			"BRIDGE_STREAM_ORDERS_TABLE", "a, shop.b",
