@@ -37,10 +37,14 @@ type outcome struct {
 	err     error
 }
 
-// row adds a row; ids must be ascending.
+// row adds a row; ids must be ascending, and may repeat.
 func (n *nominator) row(id uint64) {
+	last := len(n.ranges) - 1
+	if last >= 0 && n.ranges[last].Last == id {
+		return
+	}
 	n.ids++
-	if last := len(n.ranges) - 1; last >= 0 && n.ranges[last].Last+1 == id {
+	if last >= 0 && n.ranges[last].Last+1 == id {
 		n.ranges[last].Last = id
 		return
 	}

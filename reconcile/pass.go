@@ -35,6 +35,8 @@ type pass struct {
 	spent bool
 
 	rows nominator
+	// compared are the rows of the id that is compared.
+	compared []comparedRow
 	// silent are rows of the page that is compared, that are news only of an entity that is there
 	// and have no entry under their id; and those that became stale lately.
 	silent     []dryRow

@@ -128,14 +128,19 @@ func (p *pass) compare(ctx context.Context, read readPage) error {
 	page := read.page
 	p.same(page.Server)
 	p.top = max(p.top, page.MaxID)
-	for i := range page.Rows {
-		row := &page.Rows[i]
-		if err := p.passOver(ctx, row.ID-1); err != nil {
+	for rest := page.Rows; len(rest) > 0; {
+		// Where ids have a format, several rows may have one.
+		n := 1
+		for n < len(rest) && rest[n].ID == rest[0].ID {
+			n++
+		}
+		if err := p.passOver(ctx, rest[0].ID-1); err != nil {
 			return err
 		}
-		if err := p.compareRow(ctx, page, row); err != nil {
+		if err := p.compareRows(ctx, page, rest[:n]); err != nil {
 			return err
 		}
+		rest = rest[n:]
 		if p.rows.full() {
 			if err := p.rows.send(ctx); err != nil {
 				return err
@@ -172,41 +177,81 @@ func (p *pass) passOver(ctx context.Context, through uint64) error {
 	}
 }
 
-// compareRow compares a row with the entries of the view that have its id.
-func (p *pass) compareRow(ctx context.Context, page *source.Page, row *source.Row) error {
-	seen, err := digest(p.encoder, page.Columns, row)
-	if err != nil {
-		return err
+// comparedRow is a row, and whether the view has an entry of it and that says the same.
+type comparedRow struct {
+	event.Digest
+	known, same bool
+}
+
+// compareRows compares the rows of an id with the entries of the view that have it.
+func (p *pass) compareRows(ctx context.Context, page *source.Page, rows []source.Row) error {
+	p.compared = p.compared[:0]
+	for i := range rows {
+		seen, err := digest(p.encoder, page.Columns, &rows[i])
+		if err != nil {
+			return err
+		}
+		if len(rows) > 1 {
+			seen.Key = slices.Clone(seen.Key)
+		}
+		p.compared = append(p.compared, comparedRow{Digest: seen})
 	}
-	known, same := false, false
+	find := finder(p.compared)
 	for {
 		// Entries of rows below have been passed.
-		entry, err := p.view.upTo(ctx, row.ID)
+		entry, err := p.view.upTo(ctx, rows[0].ID)
 		if err != nil {
 			return err
 		}
 		if entry == nil {
 			break
 		}
-		if bytes.Equal(entry.Entity, seen.Key) && !seen.Keyless && !seen.Stale {
+		if of := find(entry.Entity); of != nil && !of.Keyless && !of.Stale {
 			p.run.countLive(entry)
-			known, same = true, agrees(&entry.Entry, &seen)
+			of.known, of.same = true, agrees(&entry.Entry, &of.Digest)
 		} else {
 			// The row is about another entity now, or counts as gone.
 			p.candidate(entry)
 		}
 		p.view.next++
 	}
-	p.run.Scanned++
-	p.run.After = row.ID
+	p.run.Scanned += uint64(len(rows))
+	p.run.After = rows[0].ID
+	for i := range rows {
+		if err := p.conclude(page, &rows[i], &p.compared[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// finder returns what finds the row of an entity, nil for none.
+func finder(rows []comparedRow) func(entity []byte) *comparedRow {
+	if len(rows) == 1 {
+		return func(entity []byte) *comparedRow {
+			if !bytes.Equal(entity, rows[0].Key) {
+				return nil
+			}
+			return &rows[0]
+		}
+	}
+	at := make(map[string]*comparedRow, len(rows))
+	for i := range rows {
+		at[string(rows[i].Key)] = &rows[i]
+	}
+	return func(entity []byte) *comparedRow { return at[string(entity)] }
+}
+
+// conclude nominates a row that the view does not have as it is.
+func (p *pass) conclude(page *source.Page, row *source.Row, seen *comparedRow) error {
 	if seen.Stale && row.StaleFor < p.opts.StaleAfter {
 		if err := p.lapse(page, *row); err != nil {
 			return err
 		}
 	}
 	switch {
-	case same, seen.Keyless, seen.Stale, !known && p.opts.young(page, row):
-	case seen.Silent && !known:
+	case seen.same, seen.Keyless, seen.Stale, !seen.known && p.opts.young(page, row):
+	case seen.Silent && !seen.known:
 		p.silent = append(p.silent, dryRow{event.Digest{Key: slices.Clone(seen.Key)}, row.ID})
 	default:
 		p.rows.row(row.ID)

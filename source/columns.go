@@ -17,6 +17,7 @@ func (c *Columns) SetRoles(spec Spec, index func(name string) int) {
 		}
 		return index(name)
 	}
+	c.IDFormat = spec.IDFormat
 	c.ID, c.Created, c.Modified, c.Deleted = at(spec.ID), at(spec.Created), at(spec.Modified), at(spec.Deleted)
 	c.Key = nil
 	for _, key := range spec.Key {
@@ -59,14 +60,18 @@ func (c *Columns) Changes(now *Columns) []any {
 
 // Cursor is a position in the order of (MODIFIED, id). The zero value is before everything.
 type Cursor struct {
-	// Modified is the value of the MODIFIED column in its normal form.
+	// Modified is the value of the MODIFIED column in its normal form, or the text of the id where
+	// that is the time.
 	Modified string
 	ID       uint64
+	// Row is the text of the id where ids have a format: rows of one id differ in it. It is not
+	// saved; a cursor without it is before all rows of its Modified.
+	Row string
 }
 
 // Compare compares two cursors by their order.
 func (c Cursor) Compare(other Cursor) int {
-	return cmp.Or(cmp.Compare(c.Modified, other.Modified), cmp.Compare(c.ID, other.ID))
+	return cmp.Or(cmp.Compare(c.Modified, other.Modified), cmp.Compare(c.ID, other.ID), cmp.Compare(c.Row, other.Row))
 }
 
 // ChangeQuery asks for the rows after After in the order of (MODIFIED, id) whose MODIFIED is at
@@ -102,9 +107,11 @@ var ErrAltered = errors.New("the column was altered")
 // ChangeReader reads which rows changed, for the second cursor. Every Shard is one.
 type ChangeReader interface {
 	// ReadChanges overwrites c with ids and values of MODIFIED, which it reads by an index that
-	// begins with MODIFIED. It fails with ErrUnfit if the spec names no MODIFIED column or no index
-	// begins with it, and with ErrAltered if the values of the query are of another kind than the
-	// column's. It leaves out rows whose MODIFIED is NULL.
+	// begins with MODIFIED, or by that of the id where Columns.ByID says so. It fails with ErrUnfit
+	// if the spec names no MODIFIED column or no index begins with it, and with ErrAltered if the
+	// values of the query are of another kind than the column's. It leaves out rows whose MODIFIED
+	// is NULL. Where ids have a format and Ranges is set, it has all rows of an id or none, and may
+	// go beyond Limit for that.
 	ReadChanges(ctx context.Context, q ChangeQuery, c *Changes) error
 }
 
@@ -116,6 +123,9 @@ type ChangeReader interface {
 // A wall clock that zone shows twice or skips (the change of summer time) is read as time.Date
 // reads it.
 func (c Column) Time(v []byte, zone *time.Location) (time.Time, bool) {
+	if c.Format != "" {
+		return c.Format.time(v)
+	}
 	if c.Kind == Timestamp || zone == nil {
 		zone = time.UTC
 	}
@@ -193,6 +203,9 @@ func parseFraction(v []byte) (nanos int, ok bool) {
 // in zone; a nil zone is UTC. It is the inverse of Time where a wall clock shows a moment once. It
 // is "" for a kind that is not a time, and for years outside 0 to 9999, which have no normal form.
 func (c Column) Text(t time.Time, zone *time.Location) string {
+	if c.Format != "" {
+		return c.Format.text(t)
+	}
 	if c.Kind == Timestamp || zone == nil {
 		zone = time.UTC
 	}

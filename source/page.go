@@ -1,6 +1,7 @@
 package source
 
 import (
+	"bytes"
 	"cmp"
 	"math"
 	"slices"
@@ -51,17 +52,22 @@ type Column struct {
 	NotNull bool
 	// Mask tells the mask of the values from every other one; empty where they are as they are.
 	Mask string
+	// Format is that of the id where it is the time of the second cursor, see Columns.Cursor.
+	Format IDFormat
 }
 
 // SameForm reports whether the values of c and other have the same form, and the columns the same
 // name.
 func (c Column) SameForm(other Column) bool {
-	return c.Name == other.Name && c.Kind == other.Kind && c.Precision == other.Precision && c.Mask == other.Mask
+	return c.Name == other.Name && c.Kind == other.Kind && c.Precision == other.Precision && c.Mask == other.Mask && c.Format == other.Format
 }
 
 // Resolution returns the smallest step of a time column: 1 s for second precision. It is 0 if the
 // column is not a time.
 func (c Column) Resolution() time.Duration {
+	if c.Format != "" {
+		return c.Format.resolution()
+	}
 	switch c.Kind {
 	case DateTime, Timestamp:
 		return time.Duration(math.Pow10(9 - c.Precision))
@@ -113,6 +119,23 @@ type Columns struct {
 	Created, Modified, Deleted int
 	// CreatedMoves says that the database changes CREATED when a row is updated.
 	CreatedMoves bool
+	// IDFormat is that of the spec. ByID says that the second cursor goes by the id: it holds a
+	// time, and no index begins with MODIFIED.
+	IDFormat IDFormat
+	ByID     bool
+}
+
+// Cursor returns the column that the second cursor goes by, false where there is none.
+func (c *Columns) Cursor() (column Column, ok bool) {
+	if c.ByID {
+		column = c.List[c.ID]
+		column.Format = c.IDFormat
+		return column, true
+	}
+	if c.Modified < 0 {
+		return Column{}, false
+	}
+	return c.List[c.Modified], true
 }
 
 // Keyless returns the index of a column of NullKey that is NULL in a row, -1 if there is none.
@@ -139,7 +162,9 @@ type Row struct {
 // Page is the result of one Read. The zero value is ready for use; reuse a page to save its memory.
 type Page struct {
 	Columns *Columns
-	// Rows are in ascending order of their ids.
+	// Rows are in ascending order of their ids. Several have the same id only where
+	// Columns.IDFormat is set: then the page has all rows of an id or none, and may go beyond Limit
+	// and MaxBytes for that.
 	Rows []Row
 	// Expired are the stale rows that a read by key has left out.
 	Expired []Row
@@ -208,7 +233,28 @@ func (p *Page) Filter() { p.Rows[len(p.Rows)-1].Filtered = true }
 
 // Sort sorts the rows by id, for a server that does not.
 func (p *Page) Sort() {
-	slices.SortFunc(p.Rows, func(a, b Row) int { return cmp.Compare(a.ID, b.ID) })
+	slices.SortFunc(p.Rows, func(a, b Row) int {
+		if a.ID == b.ID && p.Columns != nil && p.Columns.IDFormat != "" {
+			return bytes.Compare(a.Values[p.Columns.ID], b.Values[p.Columns.ID])
+		}
+		return cmp.Compare(a.ID, b.ID)
+	})
+}
+
+// Cut ends the page before the rows of the last id, of which there may be more, and reports whether
+// rows are left. It is for ids with a format.
+func (p *Page) Cut() bool {
+	n := len(p.Rows)
+	for n > 0 && p.Rows[n-1].ID == p.Rows[len(p.Rows)-1].ID {
+		n--
+	}
+	for _, row := range p.Rows[n:] {
+		for _, v := range row.Values {
+			p.Bytes -= len(v)
+		}
+	}
+	p.Rows = p.Rows[:n]
+	return n > 0
 }
 
 // slab allocates slices that do not move, and frees all of them at once. The zero value is ready

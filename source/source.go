@@ -39,7 +39,8 @@ type Source interface {
 type Shard interface {
 	IDReader
 	ChangeReader
-	// Read fills p with the rows that q asks for, in ascending order of their ids, each id once.
+	// Read fills p with the rows that q asks for, in ascending order of their ids, each id once
+	// unless ids have a format.
 	// It overwrites p, which must not be used after an error. Errors other than ErrMissing,
 	// ErrDenied and ErrUnfit are transient: the caller retries with backoff, for ever.
 	Read(ctx context.Context, q Query, p *Page) error
@@ -95,8 +96,10 @@ func StartedOf(s Shard) int64 {
 type Spec struct {
 	// Table is the physical table, "table" or "database.table".
 	Table string
-	// ID is the column of the increasing id: integer, unique, indexed.
-	ID string
+	// ID is the column of the increasing id: unique, indexed, and an integer unless IDFormat says
+	// what else.
+	ID       string
+	IDFormat IDFormat
 	// Key names the columns that identify the entity. Empty means the id.
 	Key []string
 	// UniqueKey says that an entity must be a single row. A table without a unique index over

@@ -143,7 +143,7 @@ func (r *rowInspection) inspect(ctx context.Context) error {
 	case err != nil:
 		return err
 	}
-	if r.stream.Rate > 0 && r.position != nil && page.MaxID > *r.position {
+	if r.stream.Rate > 0 && r.stream.Order() != source.OrderNone && r.position != nil && page.MaxID > *r.position {
 		ids := page.MaxID - *r.position
 		if takes := time.Duration(float64(ids) / float64(r.stream.Rate) * float64(time.Second)); takes > longBacklog {
 			r.Add(inspect.Note, inspect.RateBacklog, r.table, fmt.Sprintf("has %d ids above its position, which take %s at the rate of %d rows a second", ids, takes.Round(time.Minute), r.stream.Rate)).
@@ -196,7 +196,7 @@ func (r *rowInspection) inspectPayload(ctx context.Context, encoder *event.Encod
 
 // inspectDeleted looks at the values of DELETED in the oldest and the newest rows.
 func (r *rowInspection) inspectDeleted(ctx context.Context) error {
-	shard := r.source.Shard(source.Spec{Table: r.table, ID: r.stream.ID, Deleted: r.stream.Deleted, Fields: []string{}})
+	shard := r.source.Shard(source.Spec{Table: r.table, ID: r.stream.ID, IDFormat: r.stream.IDFormat(), Deleted: r.stream.Deleted, Fields: []string{}})
 	sample := deletedSample{deletion: &r.stream.Deletion, words: make(map[string]bool), seen: make([]bool, len(r.stream.Deletion.Values))}
 	if strings.HasPrefix(strings.ToLower(r.deletedType), "enum(") {
 		// It may have no rows yet.

@@ -61,6 +61,9 @@ func (h health) saveRepublish(ctx context.Context, request *httpapi.RepublishReq
 	if len(request.Keys) > 0 && of.Kind == event.Release {
 		return answer, fmt.Errorf("it is a release stream, whose rows are facts and no entities: name rows by their ids, with from and to")
 	}
+	if of.IDFormat() != "" && (request.From > 0 || request.To > 0) {
+		return answer, fmt.Errorf("its ids are no numbers (ID_FORMAT=%s): name rows by their keys or with where", of.IDFormat())
+	}
 	byTable := make(map[string]*shard.Shard)
 	for _, sh := range shards {
 		byTable[keyOf(sh).Shard] = sh

@@ -117,10 +117,7 @@ func Expectations(cfg *config.Config, of *config.Source, positions map[store.Key
 		for _, table := range cfg.TablesOf(s, of) {
 			expected := source.Expected{
 				Spec: s.Spec(table), Hold: s.GapPolicy == string(ledger.GapHold), Updates: s.Kind == event.Capability,
-				Zone: s.TimeZone.Location, Stream: s.Name, Shard: table,
-			}
-			if s.IDOrder != "auto" {
-				expected.Order = source.IDOrder(s.IDOrder)
+				Order: s.Order(), Zone: s.TimeZone.Location, Stream: s.Name, Shard: table,
 			}
 			if position, ok := positions[store.Key{Stream: s.Name, Shard: table}]; ok {
 				expected.Position = &position

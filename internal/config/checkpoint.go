@@ -203,7 +203,7 @@ func (s *Stream) agreed() map[string]string {
 	return map[string]string{
 		"TABLE": strings.Join(s.items, ","), "KIND": string(s.Kind), "EVENT": s.Event, "EVENT_NAMES": text(s.EventNames, len(s.EventNames) == 0),
 		"EVENT_VERSION": s.Version, "EVENT_FORMAT": string(s.Format),
-		"FIELDS": text(s.Fields, len(s.Fields) == 0), "EXCLUDE": strings.Join(s.Exclude, ","), "MASK": maskText(s.Masks), "ID": s.ID, "KEY": strings.Join(s.Key, ","), "CREATED": s.Created, "MODIFIED": s.Modified,
+		"FIELDS": text(s.Fields, len(s.Fields) == 0), "EXCLUDE": strings.Join(s.Exclude, ","), "MASK": maskText(s.Masks), "ID": s.ID, "ID_FORMAT": string(s.IDFormat()), "KEY": strings.Join(s.Key, ","), "CREATED": s.Created, "MODIFIED": s.Modified,
 		"STALE_AFTER": text(s.StaleAfter, s.StaleAfter == 0), "DELETED": deletionText(s), "FILTER": s.Filter, "DESTINATION": s.Destination, "FAMILY": s.Family, "TAG": s.Tag,
 		"PAYLOAD": s.Payload, "HEADERS": strings.Join(s.HeaderColumns, ","), "DESTINATIONS": strings.Join(s.Bounds, ","),
 		"START":      text(s.Start, s.Start == Start{}),

@@ -274,3 +274,29 @@ func TestNoFullList(t *testing.T) {
 	}
 	load(t, with(interval, "1h", "BRIDGE_STREAM_ORDERS_KIND", "capability"))
 }
+
+// TestFormatsOfIDs: what does not go with ids that are not integers is refused by name.
+func TestFormatsOfIDs(t *testing.T) {
+	const own = "BRIDGE_STREAM_ORDERS_"
+	good := with(own+"ID_FORMAT", "ULID", own+"KIND", "capability", "BRIDGE_GAP_TTL", "1h", "BRIDGE_ID_ORDER", "segmented")
+	cfg := load(t, good)
+	s := &cfg.Streams[0]
+	if spec := s.Spec("orders"); spec.IDFormat != source.ULID || s.Order() != source.OrderNone {
+		t.Errorf("read as %+v, in the order %s", spec, s.Order())
+	}
+	if s := &load(t, with()).Streams[0]; s.Spec("orders").IDFormat != "" || s.Order() != "" {
+		t.Errorf("without a format: %q, in the order %q", s.Spec("orders").IDFormat, s.Order())
+	}
+	for name, c := range map[string]struct{ value, want string }{
+		"KIND": {"release", own + "ID_FORMAT: is for capability streams"}, "ID_ORDER": {"strict", own + "ID_ORDER: is strict"},
+		"GAP_POLICY": {"late", own + "GAP_POLICY: has no meaning"}, "GAP_TTL": {"2h", own + "GAP_TTL: has no meaning"},
+		"START": {"latest", own + "START: is not beginning"}, "ID_FORMAT": {"uuid4", own + "ID_FORMAT"},
+	} {
+		env := settingsOf{}
+		maps.Copy(env, good)
+		env[own+name] = c.value
+		if _, err := Load(env.Environ(), &Redactor{}); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s=%s: %v", name, c.value, err)
+		}
+	}
+}

@@ -97,6 +97,7 @@ type streamSettings struct {
 	Exclude       list          `env:"EXCLUDE" example:"password,notes" doc:"Columns to leave out where FIELDS is not set. A column that is added later is published."`
 	Mask          list          `env:"MASK" example:"card:last4,notes:redact" doc:"Columns whose values are replaced as they are read, column:form. redact: four asterisks. last4: those and the last four characters. sha256: HMAC-SHA-256 under BRIDGE_MASK_KEY, by which equal values stay equal."`
 	ID            string        `env:"ID" envDefault:"id" doc:"The column of the increasing id."`
+	IDValues      string        `env:"ID_FORMAT" envDefault:"integer" oneof:"integer,uuid7,ulid,ksuid,uuid" doc:"What the ids of a capability stream are, as text or bytes. See [ids](how-to.md#ids-that-are-not-integers)."`
 	Key           list          `env:"KEY" example:"region,order_no" doc:"The columns that identify the entity, separated by commas. Default: the id."`
 	Created       string        `env:"CREATED" example:"gmt_create" doc:"The column with the time at which a row was created."`
 	Modified      string        `env:"MODIFIED" example:"gmt_modified" doc:"The column with the time at which a row was last changed."`

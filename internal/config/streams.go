@@ -61,9 +61,14 @@ func (l *streamLoader) load() Stream {
 	}
 	l.warnOfTombstones()
 	l.contradictions()
-	if s.IDOrder == "none" && l.env[l.begin+rateName] != "" {
-		l.warn(l.begin+rateName, "has no effect with %sID_ORDER=none, where reconcile alone reads the rows: set %sRECONCILE_RATE", l.begin, l.begin)
+	if s.Order() == source.OrderNone && l.env[l.begin+rateName] != "" {
+		setting := "ID_ORDER=none"
+		if s.IDFormat() != "" {
+			setting = "ID_FORMAT=" + s.IDValues
+		}
+		l.warn(l.begin+rateName, "has no effect with %s%s, where reconcile alone reads the rows: set %sRECONCILE_RATE", l.begin, setting, l.begin)
 	}
+	l.checkFormat()
 	l.payload()
 	l.checkStale()
 	l.checkList()
@@ -174,6 +179,28 @@ func (l *streamLoader) contradictions() {
 		if !published && !strings.EqualFold(column, l.stream.ID) {
 			l.add(l.begin+"FIELDS", "leaves out item %d of %sKEY, without which a deleted event does not say what was deleted: add it", i+1, l.begin)
 		}
+	}
+}
+
+// checkFormat finds what does not go with ids that are not integers.
+func (l *streamLoader) checkFormat() {
+	variable := l.begin + "ID_FORMAT"
+	if l.stream.IDFormat() == "" || l.has(variable) {
+		return
+	}
+	if l.stream.Kind == event.Release {
+		l.add(variable, "is for capability streams: of a release stream only rows with ever higher numbers are found: add an AUTO_INCREMENT column, which may be INVISIBLE, and name it with %sID", l.begin)
+	}
+	if order := l.env[l.begin+"ID_ORDER"]; order != "" && l.stream.IDOrder != "auto" && l.stream.IDOrder != "none" {
+		l.add(l.begin+"ID_ORDER", "is %s, and ids with %s have no gaps: remove one of the two", l.stream.IDOrder, variable)
+	}
+	for _, name := range []string{"GAP_POLICY", "GAP_TTL"} {
+		if l.env[l.begin+name] != "" {
+			l.add(l.begin+name, "has no meaning with %s, whose ids have no gaps: remove it", variable)
+		}
+	}
+	if l.stream.Start != (Start{}) {
+		l.add(l.begin+"START", "is not beginning, and with %s nothing tells a row of before from one that was committed late: remove it", variable)
 	}
 }
 
@@ -289,9 +316,20 @@ func (c *Config) StreamNames() []string {
 	return names
 }
 
+// IDFormat is that of the ids of the stream, empty where they are integers.
+func (s *Stream) IDFormat() source.IDFormat {
+	if s.IDValues == "integer" {
+		return ""
+	}
+	return source.IDFormat(s.IDValues)
+}
+
 // Order is empty where the server is to be asked.
 func (s *Stream) Order() source.IDOrder {
-	if s.IDOrder == "auto" {
+	switch {
+	case s.IDFormat() != "":
+		return source.OrderNone
+	case s.IDOrder == "auto":
 		return ""
 	}
 	return source.IDOrder(s.IDOrder)
@@ -310,7 +348,7 @@ func (c *Config) Encoder(s *Stream, table string) (*event.Encoder, error) {
 // Spec says what to read of a table.
 func (s *Stream) Spec(table string) source.Spec {
 	spec := source.Spec{
-		Table: table, ID: s.ID, Key: s.Key, Created: s.Created, Modified: s.Modified, Deleted: s.Deleted,
+		Table: table, ID: s.ID, IDFormat: s.IDFormat(), Key: s.Key, Created: s.Created, Modified: s.Modified, Deleted: s.Deleted,
 		// The rows of a release stream are facts: several may share a key.
 		UniqueKey: s.Kind == event.Capability,
 		Exclude:   s.Exclude, Masks: s.Masks, Filter: s.Filter,
@@ -334,7 +372,11 @@ func (c *Config) Meaning(s *Stream, table string) *store.Meaning {
 	if len(key) == 0 {
 		key = []string{s.ID}
 	}
-	return &store.Meaning{Kind: string(s.Kind), Table: database + "." + name, ID: s.ID, Key: key}
+	id := s.ID
+	if format := s.IDFormat(); format != "" {
+		id += " as " + string(format)
+	}
+	return &store.Meaning{Kind: string(s.Kind), Table: database + "." + name, ID: id, Key: key}
 }
 
 // parseDeletion parses DELETED: column, column=value|value or column!=value|value.

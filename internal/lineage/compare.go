@@ -20,9 +20,10 @@ func Compare(encoder *event.Encoder, page *source.Page, newest map[uint64][]byte
 	pairs := make(map[uint64]pair)
 	repeats := [2]map[string]int{make(map[string]int), make(map[string]int)}
 	names := encoder.Telling()
-	for _, row := range page.Rows {
+	for i, row := range page.Rows {
 		was := membersOf(newest[row.ID])
-		if was == nil {
+		if was == nil || i > 0 && page.Rows[i-1].ID == row.ID || i+1 < len(page.Rows) && page.Rows[i+1].ID == row.ID {
+			// Of rows that share an id it is not known which one the message is about.
 			continue
 		}
 		_, e, err := encoder.Append(nil, event.Row{Row: row, Read: page.Now})

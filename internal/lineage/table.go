@@ -3,6 +3,7 @@ package lineage
 import (
 	"context"
 	"errors"
+	"slices"
 
 	"example.org/bridge/event"
 	"example.org/bridge/internal/published"
@@ -113,7 +114,13 @@ func (c *comparison) read(ctx context.Context, list []published.Row) (found []pu
 			if err != nil {
 				return err
 			}
-			found = append(found, published.RowOf(c.Encoder, page.Columns, row, digest.Sum, digest.Key))
+			one := published.RowOf(c.Encoder, page.Columns, row, digest.Sum, digest.Key)
+			if n := len(found); n == 0 || found[n-1].ID != one.ID {
+				found = append(found, one)
+			} else if slices.ContainsFunc(list, func(was published.Row) bool { return was.ID == one.ID && was.Content == one.Content }) {
+				// Of rows that share an id, the one of the message is compared.
+				found[n-1] = one
+			}
 		}
 		return nil
 	})

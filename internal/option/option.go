@@ -53,6 +53,7 @@ const (
 	GapPolicy           Name = "GAP_POLICY"
 	ID                  Name = "ID"
 	IDOrder             Name = "ID_ORDER"
+	IDFormat            Name = "ID_FORMAT"
 	Key                 Name = "KEY"
 	Created             Name = "CREATED"
 	Modified            Name = "MODIFIED"

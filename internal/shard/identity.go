@@ -94,7 +94,12 @@ func (s *server) ping(ctx context.Context, quiet bool) (err error) {
 		p, err = s.reader.head(ctx)
 	}
 	if err == nil && p == nil {
-		if p, err = s.reader.page(ctx, source.Query{Limit: 1}); err == nil {
+		q := source.Query{Limit: 1}
+		if columns := s.reader.columns; columns != nil && columns.IDFormat != "" {
+			// The first id may have many rows.
+			q.After = everyID
+		}
+		if p, err = s.reader.page(ctx, q); err == nil {
 			err = s.meet(ctx, p.Server)
 		}
 	}

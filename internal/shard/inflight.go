@@ -117,7 +117,7 @@ func (f *far) readPart(ctx context.Context, publish publish) (ended bool, err er
 // noteUnseen keeps those of the changes that the cursor has not seen.
 func (f *far) noteUnseen(list []source.Cursor) {
 	for _, change := range list {
-		if f.changes.isNew(change) && f.watch.rows[change.ID] != change.Modified {
+		if f.changes.isNew(change) && f.watch.rows[nameOf(change)] != change.Modified {
 			f.unseen = append(f.unseen, change)
 		}
 	}
@@ -161,7 +161,10 @@ func (f *far) checkWatched(ctx context.Context, publish publish) error {
 			f.changes.poll.cut = true
 			return nil
 		}
-		list = f.watch.beside(ended, checkAtOnce)
+		if list = f.watch.beside(ended, checkAtOnce); f.changes.column.Format != "" {
+			// Each row has a moment of its own.
+			list = f.watch.sample(checkAtOnce)
+		}
 	}
 	return nil
 }
@@ -174,9 +177,9 @@ func (f *far) checkSome(ctx context.Context, list []source.Cursor, publish publi
 	if err != nil {
 		return nil, err
 	}
-	inFlight := make(map[uint64]string, len(pending))
+	inFlight := make(map[rowName]string, len(pending))
 	for _, at := range pending {
-		inFlight[at.ID] = at.Modified
+		inFlight[nameOf(at)] = at.Modified
 	}
 	if len(pending) > 0 {
 		uncommitted, err := f.lookup(ctx, pending, true)
@@ -187,22 +190,22 @@ func (f *far) checkSome(ctx context.Context, list []source.Cursor, publish publi
 			pending = nil
 		}
 		for _, at := range pending {
-			was, there := committed.modified[at.ID]
-			is, shown := uncommitted.modified[at.ID]
+			was, there := committed.modified[nameOf(at)]
+			is, shown := uncommitted.modified[nameOf(at)]
 			if there == shown && was == is {
-				delete(inFlight, at.ID)
+				delete(inFlight, nameOf(at))
 			} else if shown {
-				inFlight[at.ID] = is
+				inFlight[nameOf(at)] = is
 			}
 		}
 	}
 	ended = make(map[string]bool)
 	for _, at := range list {
-		if modified, ok := inFlight[at.ID]; ok {
-			f.watch.add(source.Cursor{Modified: modified, ID: at.ID})
+		if modified, ok := inFlight[nameOf(at)]; ok {
+			f.watch.add(source.Cursor{Modified: modified, ID: at.ID, Row: at.Row})
 		} else {
 			ended[at.Modified] = true
-			delete(f.watch.rows, at.ID)
+			delete(f.watch.rows, nameOf(at))
 		}
 	}
 	return ended, nil
@@ -217,9 +220,9 @@ func (f *far) check(ctx context.Context, list []source.Cursor, publish publish) 
 	}
 	var news []source.Cursor
 	for _, at := range list {
-		modified, ok := committed.modified[at.ID]
+		modified, ok := committed.modified[nameOf(at)]
 		if ok {
-			news = append(news, source.Cursor{Modified: modified, ID: at.ID})
+			news = append(news, source.Cursor{Modified: modified, ID: at.ID, Row: at.Row})
 		}
 		if !ok || modified != at.Modified {
 			pending = append(pending, at)
@@ -228,9 +231,9 @@ func (f *far) check(ctx context.Context, list []source.Cursor, publish publish) 
 	return committed, pending, c.publishNew(ctx, news, publish)
 }
 
-// found is the MODIFIED of rows by id, and the server that has them.
+// found is the MODIFIED of rows by name, and the server that has them.
 type found struct {
-	modified map[uint64]string
+	modified map[rowName]string
 	server   string
 }
 
@@ -246,9 +249,9 @@ func (f *far) lookup(ctx context.Context, list []source.Cursor, uncommitted bool
 	if err := f.changes.reader.changes(ctx, q, read); err != nil {
 		return found{}, err
 	}
-	rows := found{make(map[uint64]string, len(read.List)), read.Server}
+	rows := found{make(map[rowName]string, len(read.List)), read.Server}
 	for _, at := range read.List {
-		rows.modified[at.ID] = at.Modified
+		rows.modified[nameOf(at)] = at.Modified
 	}
 	return rows, nil
 }

@@ -100,6 +100,15 @@ func (c *changes) beginLookBack(ctx context.Context, publish publish) error {
 	return nil
 }
 
+// rowName names a row among changes: by its id, and by the text of that where several rows have
+// one.
+type rowName struct {
+	id   uint64
+	text string
+}
+
+func nameOf(at source.Cursor) rowName { return rowName{at.ID, at.Row} }
+
 // recent remembers which changes the second cursor has seen to: pairs of an id and its MODIFIED. It
 // is bounded: of each row only the last change is kept, and the older half of all goes when the
 // younger half is full or old enough. Full it is beyond maxLookBack, and before that only where it
@@ -111,7 +120,8 @@ type recent struct {
 	most            int
 	lookBack, reach time.Duration
 	seed            maphash.Seed
-	// young and old hold hashes of MODIFIED by id; a change is added to the young half.
+	// young and old hold hashes of MODIFIED by id, or by the hash of its text; a change is added to
+	// the young half.
 	young, old map[uint64]uint64
 	// youngFrom and oldFrom are when the halves were begun, by the database's clock.
 	youngFrom, oldFrom time.Time
@@ -123,22 +133,30 @@ func newRecent(most int, lookBack, reach time.Duration) *recent {
 }
 
 // add notes a change.
-func (r *recent) add(id uint64, modified string, now time.Time) {
+func (r *recent) add(at source.Cursor, now time.Time) {
 	n, age := len(r.young), now.Sub(r.youngFrom)
 	if n >= r.most && (age > r.lookBack || n >= maxLookBack) || age > r.reach {
 		r.old, r.oldFrom = r.young, r.youngFrom
 		r.young, r.youngFrom = make(map[uint64]uint64, len(r.old)/4), now
 	}
-	r.young[id] = maphash.String(r.seed, modified)
+	r.young[r.name(at)] = maphash.String(r.seed, at.Modified)
+}
+
+func (r *recent) name(at source.Cursor) uint64 {
+	if at.Row == "" {
+		return at.ID
+	}
+	return maphash.String(r.seed, at.Row)
 }
 
 // has reports whether a change was noted and is not forgotten.
-func (r *recent) has(id uint64, modified string) bool {
-	hash, ok := r.young[id]
+func (r *recent) has(at source.Cursor) bool {
+	name := r.name(at)
+	hash, ok := r.young[name]
 	if !ok {
-		hash, ok = r.old[id]
+		hash, ok = r.old[name]
 	}
-	return ok && hash == maphash.String(r.seed, modified)
+	return ok && hash == maphash.String(r.seed, at.Modified)
 }
 
 // from returns the moment from which on no change that was noted is forgotten, at most the reach
@@ -158,9 +176,9 @@ func (r *recent) from(now time.Time) time.Time {
 // same moment. So it is enough to look at one row of each moment at a poll: when that is no longer
 // in flight, the others of its moment are looked at, too.
 type watch struct {
-	// most bounds the rows, which have their MODIFIED by id.
+	// most bounds the rows, which have their MODIFIED by name.
 	most int
-	rows map[uint64]string
+	rows map[rowName]string
 	// low is the oldest MODIFIED that there was no room for, next the same since the pass of far
 	// began, which reads everything from low on; empty for none.
 	low, next string
@@ -168,11 +186,11 @@ type watch struct {
 
 // add watches a row, in place of what was known of it.
 func (w *watch) add(at source.Cursor) {
-	if _, known := w.rows[at.ID]; !known && w.full() {
+	if _, known := w.rows[nameOf(at)]; !known && w.full() {
 		w.low, w.next = older(w.low, at.Modified), older(w.next, at.Modified)
 		return
 	}
-	w.rows[at.ID] = at.Modified
+	w.rows[nameOf(at)] = at.Modified
 }
 
 // full reports whether there is no room for another row.
@@ -191,8 +209,8 @@ func (w *watch) sample(n int) (list []source.Cursor) {
 	var others []source.Cursor
 	moments := make(map[string]bool)
 	// Maps are walked from an entry that differs each time.
-	for id, modified := range w.rows {
-		at := source.Cursor{Modified: modified, ID: id}
+	for name, modified := range w.rows {
+		at := source.Cursor{Modified: modified, ID: name.id, Row: name.text}
 		if !moments[modified] {
 			moments[modified] = true
 			list = append(list, at)
@@ -206,9 +224,9 @@ func (w *watch) sample(n int) (list []source.Cursor) {
 
 // beside returns the rows that are watched with the MODIFIED of one of these, at most n.
 func (w *watch) beside(moments map[string]bool, n int) (list []source.Cursor) {
-	for id, modified := range w.rows {
+	for name, modified := range w.rows {
 		if moments[modified] && len(list) < n {
-			list = append(list, source.Cursor{Modified: modified, ID: id})
+			list = append(list, source.Cursor{Modified: modified, ID: name.id, Row: name.text})
 		}
 	}
 	return list

@@ -136,7 +136,7 @@ func (c *changes) begin(column source.Column, through string) {
 // forget has nothing be known of changes.
 func (c *changes) forget() {
 	c.recent, c.whole = newRecent(c.opts.CursorRows, c.opts.LookBack, c.opts.Reach), make(map[uint64]string)
-	c.far = &far{changes: c, watch: &watch{most: c.opts.CursorRows / watchShare, rows: make(map[uint64]string)}, light: true}
+	c.far = &far{changes: c, watch: &watch{most: c.opts.CursorRows / watchShare, rows: make(map[rowName]string)}, light: true}
 }
 
 // read reads the changes behind a cursor, which it moves to the last one of them.
@@ -184,7 +184,7 @@ func (c *changes) publishNew(ctx context.Context, list []source.Cursor, publish 
 		if c.isNew(change) {
 			oldest = older(oldest, change.Modified)
 			c.ids = append(c.ids, change.ID)
-			c.see(change.ID, change.Modified)
+			c.see(change)
 		}
 	}
 	if len(c.ids) == 0 {
@@ -212,16 +212,16 @@ func (c *changes) since(modified string) time.Time {
 
 // see notes that a row is read with this MODIFIED. While that moment is not over another change may
 // bear it, too.
-func (c *changes) see(id uint64, modified string) {
-	if modified >= c.poll.over {
+func (c *changes) see(at source.Cursor) {
+	if at.Modified >= c.poll.over {
 		return
 	}
-	c.recent.add(id, modified, c.poll.now)
-	if _, fraction, _ := strings.Cut(modified, "."); strings.Trim(fraction, "0") == "" {
+	c.recent.add(at, c.poll.now)
+	if _, fraction, _ := strings.Cut(at.Modified, "."); c.column.Format == "" && strings.Trim(fraction, "0") == "" {
 		if len(c.whole) >= maxLookBack {
 			clear(c.whole)
 		}
-		c.whole[id] = modified
+		c.whole[at.ID] = max(at.Modified, c.whole[at.ID])
 	}
 }
 
@@ -238,16 +238,16 @@ func (c *changes) noteTail(p *page, rows []source.Row) {
 		switch v := row.Values[p.Columns.Modified]; {
 		case v == nil:
 		case string(v) > from:
-			c.see(row.ID, string(v))
+			c.see(source.Cursor{Modified: string(v), ID: row.ID})
 		case string(v) > far && string(v) < c.poll.over:
-			c.recent.add(row.ID, string(v), c.poll.now)
+			c.recent.add(source.Cursor{Modified: string(v), ID: row.ID}, c.poll.now)
 		}
 	}
 }
 
 // isNew reports whether neither the tail or the ledger nor the cursor sees to a change.
 func (c *changes) isNew(change source.Cursor) bool {
-	return !c.toPublish(change.ID) && !c.recent.has(change.ID, change.Modified)
+	return !c.toPublish(change.ID) && !c.recent.has(change)
 }
 
 // handOver returns the cursor, to be committed with a batch.
@@ -261,10 +261,11 @@ func (c *changes) handOver() source.Cursor {
 
 // cursorAt returns the second cursor as of a moment, the zero one where there is no MODIFIED.
 func cursorAt(opts *Options, columns *source.Columns, now time.Time) source.Cursor {
-	if opts.Kind != event.Capability || columns.Modified < 0 {
+	column, ok := columns.Cursor()
+	if opts.Kind != event.Capability || !ok {
 		return source.Cursor{}
 	}
-	return source.Cursor{Modified: columns.List[columns.Modified].Text(now, opts.Zone)}
+	return source.Cursor{Modified: column.Text(now, opts.Zone)}
 }
 
 // newChanges returns the second cursor of a shard whose MODIFIED has an index, as it was saved.

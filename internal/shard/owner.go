@@ -142,7 +142,11 @@ func (o *owner) poll(ctx context.Context) (more bool, err error) {
 func (o *owner) follow(ctx context.Context) error {
 	c := o.changes
 	columns := o.reader.columns
-	if c == nil || columns == nil || columns.Modified < 0 || time.Since(c.poll.began) < o.opts.PollInterval {
+	if c == nil || columns == nil || time.Since(c.poll.began) < o.opts.PollInterval {
+		return nil
+	}
+	column, ok := columns.Cursor()
+	if !ok {
 		return nil
 	}
 	// A change of a row that is on its way would be left to the tail.
@@ -150,14 +154,14 @@ func (o *owner) follow(ctx context.Context) error {
 	if err != nil || !stored {
 		return err
 	}
-	err = c.follow(ctx, columns.List[columns.Modified], func(ctx context.Context, rows []source.Range) error {
+	err = c.follow(ctx, column, func(ctx context.Context, rows []source.Range) error {
 		return o.nominations.rows(ctx, rows, sink.FromModified, nil)
 	})
 	switch {
 	case errors.Is(err, source.ErrAltered) && ctx.Err() == nil:
 		// The next poll brings the columns, and the cursor begins again with them.
 		return nil
-	case errors.Is(err, source.ErrUnfit) && ctx.Err() == nil:
+	case errors.Is(err, source.ErrUnfit) && column.Format == "" && ctx.Err() == nil:
 		o.changes = nil
 		o.status.leave(findChanges, time.Time{})
 		o.opts.Logger.Warn("updates in place wait for reconcile from now on: MODIFIED cannot be followed", "error", err)

@@ -30,6 +30,8 @@ type republishing struct {
 	matcher source.Shard
 	number  uint64
 	matched source.Page
+	// only has the ids with a format of the rows that match, nil without a condition.
+	only map[string]bool
 	// scan is of how many rows at once it is asked, failures how often in a row the source has not
 	// answered that although it was there.
 	scan, failures int
@@ -99,7 +101,7 @@ func (r *republishing) step(ctx context.Context) error {
 // stepPage publishes a page, and returns when the next one is due.
 func (r *republishing) stepPage(ctx context.Context, asked *stream.Republish) (pause time.Duration, err error) {
 	if r.number != asked.Number {
-		r.number, r.matcher = asked.Number, nil
+		r.number, r.matcher, r.only = asked.Number, nil, nil
 		r.scanned, r.open = 0, ""
 		r.scan, r.failures = r.opts.BatchRows, 0
 		r.opts.RepublishRate.Set(asked.Rate)
@@ -320,7 +322,13 @@ func (r *republishing) wanted(asked *stream.Republish, page *page) (rows []sourc
 				continue
 			}
 		}
-		if !r.gaps.toPublish(row.ID) && !asked.IsDone(unit) {
+		done := asked.IsDone(unit)
+		if columns := page.Columns; columns.IDFormat != "" && len(asked.Keys) == 0 {
+			// The bus may have some of the rows of an id, unless it has batches whole: all are
+			// repeated.
+			done = done && r.opts.Whole || r.only != nil && !r.only[string(row.Values[columns.ID])]
+		}
+		if !r.gaps.toPublish(row.ID) && !done {
 			rows = append(rows, row)
 		}
 	}

@@ -37,14 +37,19 @@ func (r *republishing) match(ctx context.Context, asked *stream.Republish, q sou
 		through = p.Rows[len(p.Rows)-1].ID
 	}
 	var found []uint64
+	if r.only = nil; p.Columns.IDFormat != "" {
+		r.only = make(map[string]bool)
+	}
 	for _, row := range p.Rows {
 		if row.Filtered {
 			continue
 		}
-		if len(found) == most {
-			return source.RangesOf(found), found[most-1], nil
+		if n := len(found); n >= most && row.ID != found[n-1] {
+			return source.RangesOf(found), found[n-1], nil
 		}
-		found = append(found, row.ID)
+		if found = append(found, row.ID); r.only != nil {
+			r.only[string(row.Values[p.Columns.ID])] = true
+		}
 	}
 	return source.RangesOf(found), through, nil
 }

@@ -223,7 +223,7 @@ func (s *schema) keyOf(r *reading, key []byte) (own []byte, whole bool) {
 			own = append(own, '+')
 		}
 		v, i := r.values[c], slices.Index(r.at, c)
-		lacks = lacks || i < 0 && c != s.columns.ID
+		lacks = lacks || i < 0 && (c != s.columns.ID || s.sharesIDs())
 		if whole = whole && v != nil; v != nil && i >= 0 && (r.columns[i].Kind == source.Binary || r.columns[i].Kind == source.Bit) {
 			// It stands there as in the member.
 			v = []byte(textOf(r.members[i].Value))

@@ -141,6 +141,12 @@ func (s *schema) read(e *envelope, guess int) *reading {
 		now = s.dead
 	}
 	r.usual = r.usual && slices.Equal(r.at, now)
+	if format := s.columns.IDFormat; format != "" {
+		of := source.IDColumn{Format: format, Binary: list[s.columns.ID].Kind == source.Binary, Fold: format != source.KSUID}
+		n, err := of.Number(r.values[s.columns.ID])
+		r.fits = r.fits && (r.values[s.columns.ID] == nil || err == nil && n == e.row)
+		return r
+	}
 	id := strconv.AppendUint(nil, e.row, 10)
 	if r.values[s.columns.ID] == nil {
 		r.values[s.columns.ID] = id

@@ -90,7 +90,12 @@ type suspect struct {
 	sum    uint64
 	since  time.Time
 	entity *entity
+	// key is that of the entity where rows share ids.
+	key string
 }
+
+// sharesIDs reports whether several rows may have one id.
+func (s *schema) sharesIDs() bool { return s.columns != nil && s.columns.IDFormat != "" }
 
 // unfitError says that a table cannot be judged, whatever becomes of others.
 type unfitError struct{ error }
@@ -174,10 +179,14 @@ func (t *table) accept(l *comparison) bool {
 
 // suspect has a row looked at again, and the first one of another table with its key.
 func (t *table) suspect(l *comparison) {
-	t.suspects = append(t.suspects, suspect{row: l.row, sum: l.sum, since: l.since, entity: l.entity})
+	key := ""
+	if t.sharesIDs() {
+		key = l.key
+	}
+	t.suspects = append(t.suspects, suspect{row: l.row, sum: l.sum, since: l.since, entity: l.entity, key: key})
 	if l.double && l.entity.seenBy != t {
 		first := l.entity.seenBy
-		first.suspects = append(first.suspects, suspect{row: l.entity.seenRow, entity: l.entity})
+		first.suspects = append(first.suspects, suspect{row: l.entity.seenRow, entity: l.entity, key: key})
 	}
 }
 
@@ -193,7 +202,7 @@ func (l *comparison) example(shard string) Example {
 // what still does not fit is reported.
 func (t *table) recheck(ctx context.Context, last bool) error {
 	list := slices.SortedStableFunc(slices.Values(t.suspects), func(a, b suspect) int { return cmp.Compare(a.row, b.row) })
-	list = slices.CompactFunc(list, func(a, b suspect) bool { return a.row == b.row })
+	list = slices.CompactFunc(list, func(a, b suspect) bool { return a.row == b.row && a.key == b.key })
 	t.suspects = nil
 	for chunk := range slices.Chunk(list, rereadRows) {
 		if err := t.reread(ctx, chunk, last); err != nil {
@@ -216,18 +225,29 @@ func (t *table) reread(ctx context.Context, list []suspect, last bool) error {
 	for i, s := range list {
 		ids[i] = source.Range{First: s.row, Last: s.row}
 	}
+	ids = slices.Compact(ids)
 	vanished := func(s suspect) {
 		if s.entity != nil {
 			t.extra[s.entity] = true
 		}
 	}
 	err := t.readIDs(ctx, ids, func(row source.Row, now time.Time) {
-		for ; list[0].row < row.ID; list = list[1:] {
+		for ; len(list) > 0 && list[0].row < row.ID; list = list[1:] {
 			vanished(list[0])
 		}
-		before := list[0]
-		list = list[1:]
 		l := t.compare(row, now)
+		at := 0
+		if t.sharesIDs() {
+			at = slices.IndexFunc(list, func(s suspect) bool { return s.row == row.ID && s.key == l.key })
+		}
+		// A row that has the id of a suspect and was none.
+		before := suspect{sum: ^l.sum}
+		if at >= 0 {
+			before, list[at] = list[at], list[0]
+			list = list[1:]
+		} else if !l.double && l.fault == "" {
+			return
+		}
 		shared := l.entity != nil && l.entity.shared
 		if !shared && t.accept(&l) {
 			return

@@ -4,7 +4,7 @@ import (
 	"context"
 	"database/sql/driver"
 	"fmt"
-	"strconv"
+	"math"
 
 	"example.org/bridge/source"
 	"example.org/bridge/source/internal/sqltable"
@@ -19,27 +19,41 @@ func (s *shard) ReadChanges(ctx context.Context, q source.ChangeQuery, c *source
 
 func (s *shard) readChanges(ctx context.Context, session conn, q source.ChangeQuery, c *source.Changes) error {
 	*c = source.Changes{List: c.List[:0]}
-	if s.shape.modified == "" {
+	column, ok := s.shape.columns.Cursor()
+	if !ok || s.shape.modified == "" && column.Format == "" {
 		return sqltable.NoModified(s.spec, "an administrator", s.createModifiedIndex(s.spec.Modified))
 	}
-	column := s.shape.columns.List[s.shape.columns.Modified]
+	id, by := s.shape.id(), s.shape.modified
+	modified := quoteName(column.Name)
+	if column.Format != "" {
+		by = s.shape.index
+	}
 	for _, v := range []string{q.After.Modified, q.Through} {
-		if v != "" && !timeForms[column.Kind].MatchString(v) {
+		if v != "" && (column.Format == "" && !timeForms[column.Kind].MatchString(v) || column.Format != "" && id.Stored(v) == nil) {
 			return fmt.Errorf("%w: %q is not a value of the column %q", source.ErrAltered, v, column.Name)
 		}
 	}
-	id, modified := s.shape.id(), quoteName(column.Name)
-	head, more, err := s.list(ctx, session, q.Ranges, q.Limit, listing{
-		columns: []string{modified, id},
+	head, more, err := s.list(ctx, session, q.Ranges, s.shape.changesAtOnce(q), listing{
+		columns: []string{modified, id.name},
 		from: func(part []source.Range) string {
-			if q.Ranges != nil {
-				return forceIndex(s.shape.index) + " WHERE " + inRanges(id, part) + " AND " + modified + " IS NOT NULL ORDER BY " + id
+			switch {
+			case q.Ranges != nil:
+				return forceIndex(s.shape.index) + " WHERE " + inRanges(id, part) + " AND " + modified + " IS NOT NULL ORDER BY " + id.name
+			case column.Format != "":
+				return forceIndex(by) + " WHERE " + id.behind(q) + " ORDER BY " + id.name
 			}
-			return forceIndex(s.shape.modified) + " WHERE " + behind(q, modified, id) + " AND " + id + " > 0 ORDER BY " + modified + ", " + id
+			return forceIndex(by) + " WHERE " + behind(q, modified, id) + " AND " + id.positive() + " ORDER BY " + modified + ", " + id.name
 		},
 		each: func(row []driver.Value) error {
-			id, err := rowID(row[1])
-			c.List = append(c.List, source.Cursor{Modified: sqltable.Text(row[0]), ID: id})
+			number, err := id.number(row[1])
+			at := source.Cursor{ID: number}
+			if err == nil && id.Format != "" {
+				at.Row = string(id.AppendText(nil, row[1].([]byte)))
+			}
+			if at.Modified = at.Row; column.Format == "" {
+				at.Modified = sqltable.Text(row[0])
+			}
+			c.List = append(c.List, at)
 			return err
 		},
 	})
@@ -47,12 +61,37 @@ func (s *shard) readChanges(ctx context.Context, session conn, q source.ChangeQu
 	return err
 }
 
+// changesAtOnce returns the limit of a read: one by ids with a format has all rows of these.
+func (sh *shape) changesAtOnce(q source.ChangeQuery) int {
+	if q.Ranges != nil && sh.ids.Format != "" {
+		return math.MaxInt32
+	}
+	return q.Limit
+}
+
+// behind returns the condition that a row lies after q.After and not after q.Through, where the id
+// is the time.
+func (c idColumn) behind(q source.ChangeQuery) string {
+	condition := "TRUE"
+	if at := q.After.Modified; at != "" {
+		condition = c.name + " > " + c.literal(c.Stored(at))
+	}
+	if q.Through != "" {
+		condition += " AND " + c.name + " <= " + c.literal(c.Stored(q.Through))
+	}
+	return condition
+}
+
 // behind returns the condition that a row lies after q.After and not after q.Through.
-func behind(q source.ChangeQuery, modified, id string) string {
+func behind(q source.ChangeQuery, modified string, id idColumn) string {
 	condition := modified + " IS NOT NULL"
 	if at := q.After.Modified; at != "" {
 		// As two ranges of the index, the first of which begins after the id.
-		condition = "((" + modified + " = '" + at + "' AND " + id + " > " + strconv.FormatUint(q.After.ID, 10) + ") OR " + modified + " > '" + at + "')"
+		after := id.above(q.After.ID)
+		if id.Format != "" {
+			after = id.behind(source.ChangeQuery{After: source.Cursor{Modified: q.After.Row}})
+		}
+		condition = "((" + modified + " = '" + at + "' AND " + after + ") OR " + modified + " > '" + at + "')"
 	}
 	if q.Through != "" {
 		condition += " AND " + modified + " <= '" + q.Through + "'"

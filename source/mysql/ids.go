@@ -25,18 +25,20 @@ var _ source.IDReader = (*shard)(nil)
 func (s *shard) ReadIDs(ctx context.Context, ranges []source.Range, uncommitted bool, limit int, ids *source.IDs) error {
 	return s.run(ctx, s.source.pool(uncommitted), "read ids of "+s.spec.Table, func(ctx context.Context, c conn) error {
 		*ids = source.IDs{List: ids.List[:0]}
-		id := s.shape.id()
+		column := s.shape.id()
 		head, cut, err := s.list(ctx, c, ranges, limit, listing{
-			columns: []string{id},
+			columns: []string{column.name},
 			from: func(part []source.Range) string {
-				return forceIndex(s.shape.index) + " WHERE " + inRanges(id, part) + " ORDER BY " + id
+				return forceIndex(s.shape.index) + " WHERE " + inRanges(column, part) + " ORDER BY " + column.name
 			},
 			each: func(row []driver.Value) error {
-				id, err := rowID(row[0])
+				id, err := column.number(row[0])
 				n := len(ids.List)
 				switch {
 				case err != nil:
 					return err
+				case n > 0 && id == ids.List[n-1] && column.Format != "":
+					return nil
 				case n > 0 && id == ids.List[n-1] && uncommitted && s.shape.unproved:
 					// A row that moves to another partition may show in both before that is
 					// committed.
@@ -77,7 +79,7 @@ func (s *shard) list(ctx context.Context, c conn, ranges []source.Range, limit i
 		row := make([]driver.Value, 1+len(l.columns))
 		_, err = sqltable.Scan(ctx, rows, row, func() (bool, error) {
 			if row[0] != nil {
-				return false, parseHead(sqltable.Text(row[0]), &of)
+				return false, idColumn{}.parseHead(sqltable.Text(row[0]), &of)
 			}
 			limit--
 			return false, l.each(row[1:])
@@ -130,7 +132,7 @@ func (s *shard) ReadHead(ctx context.Context, wait time.Duration, p *source.Page
 	}
 	p.Columns = s.shape.columns
 	// Behind a proxy, or after a change of servers, another server may answer: read a page then.
-	return parseHead(head, p) == nil && p.Server == s.answered, nil
+	return s.shape.id().parseHead(head, p) == nil && p.Server == s.answered, nil
 }
 
 // headReader reads the heads of the tables of a source, many in one statement. It is safe for

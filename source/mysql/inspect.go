@@ -189,6 +189,14 @@ func (t *inspection) checkIDs(ctx context.Context, c conn) error {
 	id := quoteName(t.Spec.ID)
 	var highest uint64
 	var malformed error
+	if t.Spec.IDFormat != "" {
+		column, _ := t.Table.Column(t.Spec.ID)
+		ids, _ := idColumnOf(t.Spec.IDFormat, column)
+		return t.CheckFormat(ids, func(first bool, take func([]byte)) error {
+			most := map[bool]string{true: "MIN(", false: "MAX("}[first]
+			return c.query(ctx, "SELECT "+most+id+") AS outermost FROM "+t.quoted()+" HAVING outermost IS NOT NULL", func(get func(string) string) { take([]byte(get("outermost"))) })
+		})
+	}
 	err := c.query(ctx, "SELECT MIN("+id+") AS lowest, MAX("+id+") AS highest FROM "+t.quoted(), func(get func(string) string) {
 		if lowest := get("lowest"); strings.HasPrefix(lowest, "-") || lowest == "0" {
 			t.Found(inspect.Warning, inspect.IDNegative, "has rows with ids from %s: rows below id 1 are not read", lowest).

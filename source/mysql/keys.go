@@ -167,7 +167,7 @@ func unite(p *source.Page) error {
 	p.Bytes = 0
 	kept := p.Rows[:0]
 	for _, r := range p.Rows {
-		if n := len(kept); n > 0 && kept[n-1].ID == r.ID {
+		if n := len(kept); n > 0 && kept[n-1].ID == r.ID && (p.Columns == nil || p.Columns.IDFormat == "" || bytes.Equal(kept[n-1].Values[p.Columns.ID], r.Values[p.Columns.ID])) {
 			if kept[n-1].Filtered != r.Filtered || !slices.EqualFunc(kept[n-1].Values, r.Values, func(a, b []byte) bool { return (a == nil) == (b == nil) && bytes.Equal(a, b) }) {
 				return fmt.Errorf("row %d was changed between two statements of one read", r.ID)
 			}

@@ -7,6 +7,7 @@ import (
 	"database/sql/driver"
 	"errors"
 	"fmt"
+	"math"
 	"net"
 	"slices"
 	"strconv"
@@ -32,6 +33,10 @@ type pageReader struct {
 	types   []byte
 	// rowBytes is the mean size of a row in the recent pages, 0 when nothing is known.
 	rowBytes int
+	// within says that the row behind a page has its last id, again is the id whose rows are to be
+	// read by themselves, 0 for none. They are for ids with a format.
+	within bool
+	again  uint64
 }
 
 // rowsFor returns how many rows to ask for, so that they will fill the budget of q but hardly
@@ -52,22 +57,59 @@ func (s *shard) readPage(ctx context.Context, c conn, q source.Query, p *source.
 	}
 	most := s.reader.rowsFor(q)
 	asked := most
-	if s.shape.unproved {
-		// Nothing proves ids unique: the row behind the page may have the id of its last one.
+	s.reader.within, s.reader.again = false, 0
+	if s.shape.looksBehind() {
+		// The row behind the page may have the id of its last one.
 		asked++
 	}
 	query := s.pageQuery()
 	parts := s.source.connector.server.Load().parts(s.shape.id(), q.Ranges, len(query.text(source.Query{}, asked)))
-	err := sorted(p, s.readStatements(ctx, c, asked, q.MaxBytes, p, func(asked int) (string, bool, error) {
+	err := sorted(p, s.shape.ids.Format != "", s.readStatements(ctx, c, asked, q.MaxBytes, p, func(asked int) (string, bool, error) {
 		q.Ranges, parts = parts[0], parts[1:]
 		return query.text(q, asked), len(parts) > 0, nil
 	}))
+	if s.shape.ids.Format != "" && (err == nil || errors.Is(err, errCut)) {
+		s.reader.complete(p, most)
+		return err
+	}
 	if last := len(p.Rows) - 1; s.shape.unproved && last == most {
 		for _, v := range p.Rows[last].Values {
 			p.Bytes -= len(v)
 		}
 		p.Rows = p.Rows[:last]
 	}
+	return err
+}
+
+// looksBehind says that a page looks at the row behind it: nothing proves ids unique, or several
+// rows may have one.
+func (sh *shape) looksBehind() bool { return sh.unproved || sh.ids.Format != "" }
+
+// complete has a page of at most so many rows have all rows of its last id or none. One that has no
+// other id is to be read again by readID.
+func (r *pageReader) complete(p *source.Page, most int) {
+	within := r.within
+	if n := len(p.Rows); n > most {
+		within = p.Rows[most].ID == p.Rows[most-1].ID
+		if !within {
+			p.Cut()
+		}
+	}
+	if last := len(p.Rows) - 1; within {
+		id := p.Rows[last].ID
+		if !p.Cut() {
+			r.again = id
+		}
+	}
+}
+
+// readID reads all rows of one id with a format.
+func (s *shard) readID(ctx context.Context, c conn, id uint64, p *source.Page) error {
+	s.reader.again = 0
+	query := s.pageQuery()
+	err := s.readRows(ctx, c, query.text(source.Query{Ranges: []source.Range{{First: id, Last: id}}}, math.MaxInt32), math.MaxInt32, 0, p)
+	p.Sort()
+	p.More = true
 	return err
 }
 
@@ -103,13 +145,14 @@ func (s *shard) readStatements(ctx context.Context, c conn, asked, maxBytes int,
 	}
 }
 
-// sorted sorts p and refuses an id that comes twice, unless err kept p from being read.
-func sorted(p *source.Page, err error) error {
+// sorted sorts p and refuses an id that comes twice where rows do not share ids, unless err kept p
+// from being read.
+func sorted(p *source.Page, shared bool, err error) error {
 	if err != nil && !errors.Is(err, errCut) {
 		return err
 	}
 	p.Sort()
-	for i := 1; i < len(p.Rows); i++ {
+	for i := 1; i < len(p.Rows) && !shared; i++ {
 		if p.Rows[i].ID == p.Rows[i-1].ID {
 			return errTwice(p.Rows[i].ID)
 		}
@@ -158,7 +201,7 @@ func (s *shard) fill(ctx context.Context, rows driver.Rows, maxBytes int, p *sou
 	row := s.reader.row[:at.all]
 	p.Columns = s.shape.columns
 	// After a full page of such a table one more row is looked at.
-	behind := !s.shape.unproved
+	behind := !s.shape.looksBehind()
 	_, err = sqltable.Scan(ctx, rows, row, func() (enough bool, err error) {
 		id := row[1+s.shape.columns.ID]
 		switch {
@@ -166,10 +209,12 @@ func (s *shard) fill(ctx context.Context, rows driver.Rows, maxBytes int, p *sou
 			if at.documents > 0 && sqltable.Text(row[at.documents]) != s.shape.documents.answer {
 				return false, errStale
 			}
-			err = parseHead(sqltable.Text(row[0]), p)
+			err = s.shape.id().parseHead(sqltable.Text(row[0]), p)
 		case full:
-			if id, err := rowID(id); err == nil && !behind && id == p.Rows[len(p.Rows)-1].ID {
-				return false, errTwice(id)
+			if id, err := s.shape.rowID(id); err == nil && !behind && id == p.Rows[len(p.Rows)-1].ID {
+				if s.reader.within = s.shape.ids.Format != ""; !s.reader.within {
+					return false, errTwice(id)
+				}
 			}
 			behind = true
 		default:
@@ -189,7 +234,7 @@ func (s *shard) fill(ctx context.Context, rows driver.Rows, maxBytes int, p *sou
 }
 
 func (s *shard) appendRow(row []driver.Value, p *source.Page) error {
-	id, err := rowID(row[s.shape.columns.ID])
+	id, err := s.shape.rowID(row[s.shape.columns.ID])
 	if err != nil {
 		return err
 	}
@@ -211,6 +256,14 @@ func (s *shard) appendRow(row []driver.Value, p *source.Page) error {
 		}
 	}
 	return nil
+}
+
+// rowID returns the id that a result has.
+func (sh *shape) rowID(v driver.Value) (uint64, error) {
+	if sh.ids.Format != "" {
+		return idColumn{IDColumn: sh.ids}.number(v)
+	}
+	return rowID(v)
 }
 
 func rowID(v driver.Value) (uint64, error) {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/binary"
 	"encoding/hex"
+	"errors"
 	"regexp"
 	"strconv"
 	"strings"
@@ -23,14 +24,13 @@ func quoteName(name string) string { return sqltable.Quote("`", name) }
 // pageQuery is the statement of a page in the pieces between its numbers. It is composed for each
 // statement: thousands of shards would keep more text than rows.
 type pageQuery struct {
-	upToFrom, byID, byKey, id, guard string
+	upToFrom, byID, byKey, guard string
+	id                           idColumn
 }
-
-func (sh *shape) id() string { return quoteName(sh.columns.List[sh.columns.ID].Name) }
 
 // head is what the first row of a page holds: see parseHead.
 func (s *shard) head() string {
-	return "CONCAT_WS(' ', UTC_TIMESTAMP(6), COALESCE((SELECT MAX(" + s.shape.id() + ") FROM " + s.quoted() + "), 0), " + s.identity + ")"
+	return "CONCAT_WS(' ', UTC_TIMESTAMP(6), " + s.shape.id().highest(s.quoted()) + ", " + s.identity + ")"
 }
 
 // pageQuery composes the statement for the columns of the shape. Both parts go by index, whose
@@ -85,20 +85,17 @@ func forceIndex(index string) string {
 
 // text returns the statement for q with at most limit rows.
 func (p pageQuery) text(q source.Query, limit int) string {
-	condition := p.id + " > " + strconv.FormatUint(q.After, 10)
-	if q.Through > 0 {
-		condition += " AND " + p.id + " <= " + strconv.FormatUint(q.Through, 10)
-	}
+	condition := p.id.above(q.After) + p.id.through(q.Through)
 	if q.Ranges != nil {
 		condition = inRanges(p.id, q.Ranges)
 	}
-	return p.upToFrom + p.byID + condition + " ORDER BY " + p.id + " LIMIT " + strconv.Itoa(limit) + ")" + p.guard
+	return p.upToFrom + p.byID + condition + " ORDER BY " + p.id.name + " LIMIT " + strconv.Itoa(limit) + ")" + p.guard
 }
 
 // keysText returns the statement for the rows that meet condition, at most limit of them, in
 // whatever order.
 func (p pageQuery) keysText(condition []byte, limit int) string {
-	return p.upToFrom + p.byKey + p.id + " > 0 AND (" + string(condition) + ") LIMIT " + strconv.Itoa(limit) + ")" + p.guard
+	return p.upToFrom + p.byKey + p.id.positive() + " AND (" + string(condition) + ") LIMIT " + strconv.Itoa(limit) + ")" + p.guard
 }
 
 // listAtOnce bounds a list of ids: MariaDB makes a join of one with a thousand.
@@ -112,8 +109,8 @@ func (s *server) room(bytes int) int {
 
 // parts splits ranges of the column id into those of which one statement can ask, beside so many
 // bytes. It returns at least one part.
-func (s *server) parts(id string, ranges []source.Range, bytes int) (parts [][]source.Range) {
-	atOnce := max(1, s.room(bytes)/(len(id)+len(" OR  BETWEEN 18446744073709551615 AND 18446744073709551615")))
+func (s *server) parts(id idColumn, ranges []source.Range, bytes int) (parts [][]source.Range) {
+	atOnce := max(1, s.room(bytes)/id.rangeBytes())
 	for len(ranges) > atOnce {
 		parts, ranges = append(parts, ranges[:atOnce]), ranges[atOnce:]
 	}
@@ -122,22 +119,23 @@ func (s *server) parts(id string, ranges []source.Range, bytes int) (parts [][]s
 
 // inRanges returns the condition that the column id lies in one of ranges. Single ids are lists: a
 // server plans a list in a fraction of the time that it needs for as many conditions.
-func inRanges(id string, ranges []source.Range) string {
+func inRanges(id idColumn, ranges []source.Range) string {
 	if len(ranges) == 0 {
 		return "FALSE"
 	}
 	b, listed := []byte{'('}, 0
+	single := func(r source.Range) bool { return r.First == r.Last && id.Format == "" }
 	for _, r := range ranges {
-		if r.First != r.Last {
+		if !single(r) {
 			continue
 		}
 		switch {
 		case listed%listAtOnce != 0:
 			b = append(b, ", "...)
 		case listed > 0:
-			b = append(b, ") OR "+id+" IN ("...)
+			b = append(b, ") OR "+id.name+" IN ("...)
 		default:
-			b = append(b, id+" IN ("...)
+			b = append(b, id.name+" IN ("...)
 		}
 		b = strconv.AppendUint(b, r.First, 10)
 		listed++
@@ -146,31 +144,28 @@ func inRanges(id string, ranges []source.Range) string {
 		b = append(b, ')')
 	}
 	for _, r := range ranges {
-		if r.First == r.Last {
+		if single(r) {
 			continue
 		}
 		if len(b) > 1 {
 			b = append(b, " OR "...)
 		}
-		b = append(append(b, id...), " BETWEEN "...)
-		b = strconv.AppendUint(b, r.First, 10)
-		b = append(b, " AND "...)
-		b = strconv.AppendUint(b, r.Last, 10)
+		b = id.between(b, r)
 	}
 	return string(append(b, ')'))
 }
 
 // parseHead reads the first column of a page's first row: the clock, the highest id and the
 // identity.
-func parseHead(head string, p *source.Page) error {
+func (c idColumn) parseHead(head string, p *source.Page) error {
 	const clock = "2006-01-02 15:04:05.000000"
 	if words := strings.SplitN(head, " ", 4); len(words) == 4 {
 		now, err := time.Parse(clock, words[0]+" "+words[1])
-		if p.Now, p.Server = now, words[3]; err == nil && !strings.HasPrefix(words[2], "-") {
-			p.MaxID, err = strconv.ParseUint(words[2], 10, 64)
+		if p.Now, p.Server = now, words[3]; err == nil {
+			p.MaxID, err = c.parseHighest(words[2])
 		}
-		if err == nil {
-			return nil
+		if err == nil || errors.Is(err, source.ErrUnfit) {
+			return err
 		}
 	}
 	return malformedHead(head)

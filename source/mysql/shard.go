@@ -68,6 +68,8 @@ type shape struct {
 	// starred is the number of columns of `SELECT *` where EXCLUDE leaves some of them out, else 0.
 	starred int
 	idType  string
+	// ids says how the values of the id are read; zero for integers.
+	ids source.IDColumn
 	// counted says that the id is the table's AUTO_INCREMENT column, unproved that nothing else
 	// keeps an id from coming twice.
 	counted, unproved bool
@@ -104,10 +106,25 @@ func (s *shapes) share(sh *shape) *shape {
 var _ source.Shard = (*shard)(nil)
 
 func (s *shard) Read(ctx context.Context, q source.Query, p *source.Page) error {
-	err := s.run(ctx, s.source.db, "read "+s.spec.Table+" after "+strconv.FormatUint(q.After, 10), func(ctx context.Context, c conn) error {
-		p.Reset()
-		return s.readPage(ctx, c, q, p)
-	})
+	what := "read " + s.spec.Table + " after " + strconv.FormatUint(q.After, 10)
+	read := func() error {
+		return s.run(ctx, s.source.db, what, func(ctx context.Context, c conn) error {
+			p.Reset()
+			return s.readPage(ctx, c, q, p)
+		})
+	}
+	err := read()
+	for err == nil && s.reader.again > 0 {
+		id := s.reader.again
+		err = s.run(ctx, s.source.db, what, func(ctx context.Context, c conn) error {
+			p.Reset()
+			return s.readID(ctx, c, id, p)
+		})
+		if err == nil && len(p.Rows) == 0 {
+			// They were deleted meanwhile.
+			err = read()
+		}
+	}
 	if err == nil {
 		s.spec.Expire(&q, p)
 	}

@@ -54,6 +54,9 @@ func (t *inspection) compose(index *sqltable.Index) *shape {
 	sh.columns, from = t.Table.Pick(t.Spec)
 	id, _ := t.Table.Column(t.Spec.ID)
 	sh.idType = id.Type
+	if t.Spec.IDFormat != "" {
+		sh.ids, _ = idColumnOf(t.Spec.IDFormat, id)
+	}
 	var starred []int
 	for i, column := range t.Table.Columns {
 		if !column.Hidden {
@@ -83,6 +86,7 @@ func (t *inspection) compose(index *sqltable.Index) *shape {
 	if modified := t.Table.Modified(t.Spec); modified != nil {
 		sh.modified = modified.Name
 	}
+	sh.columns.ByID = sh.ids.Format.HasTime() && sh.modified == ""
 	return sh
 }
 
@@ -105,6 +109,10 @@ func (s *shard) inspection(expected source.Expected) *inspection {
 		Who: "an administrator", Counter: "AUTO_INCREMENT", Times: "DATETIME or TIMESTAMP", MakeNotNull: "make it NOT NULL",
 		IsID: func(c sqltable.Column) bool {
 			return c.Kind == source.Int && !strings.HasPrefix(strings.ToLower(c.Type), "year")
+		},
+		UnfitID: func(c sqltable.Column) (why string) {
+			_, why = idColumnOf(t.Spec.IDFormat, c)
+			return why
 		},
 		IsTime:    func(c sqltable.Column) bool { return c.Kind == source.DateTime || c.Kind == source.Timestamp },
 		AddUnique: s.addUnique, AddModified: s.createModifiedIndex,
@@ -238,6 +246,12 @@ func (t *inspection) readDetails(ctx context.Context, c conn) (err error) {
 	id, _ := t.Table.Column(t.Spec.ID)
 	if t.listed, err = t.readListed(ctx, c, id.Type); err != nil {
 		return err
+	}
+	if !t.Dialect.IsID(id) && t.Spec.IDFormat == "" {
+		err = c.tryQuery(ctx, "SELECT "+quoteName(t.Spec.ID)+" AS sample FROM "+t.quoted()+" LIMIT 1", func(get func(string) string) { t.Sample = get("sample") })
+		if err != nil {
+			return err
+		}
 	}
 	return c.tryQuery(ctx, "SHOW CREATE TABLE "+t.quoted(), func(get func(string) string) { t.create = get("Create Table") })
 }

@@ -105,6 +105,8 @@ func Run(t *testing.T, open func(t *testing.T) Fixture) {
 		{"changes come in the order of MODIFIED and id", testChanges},
 		{"changes need an index on MODIFIED", testNoChanges},
 		{"changes in flight are shown where the traits say so", testChangesInFlight},
+		{"ids that are not integers keep their order, and rows of one number come together", testFormats},
+		{"an id that does not have the format is met", testBadFormats},
 	} {
 		t.Run(part.name, func(t *testing.T) { part.run(t, open(t)) })
 	}

@@ -23,6 +23,9 @@ func (s *shard) ReadChanges(ctx context.Context, q source.ChangeQuery, c *source
 		switch {
 		case q.Ranges != nil || q.Uncommitted:
 			return fmt.Errorf("%w: SQLite shows nothing uncommitted", source.ErrUnfit)
+		case s.shape.columns.ByID:
+			c.Now, c.Server = time.Now().UTC().Round(0), session.identity
+			return s.readFormatChanges(ctx, session, q, c)
 		case order.by == "":
 			return sqltable.NoModified(s.spec, "the application", s.createModifiedIndex(s.spec.Modified))
 		}
@@ -41,7 +44,7 @@ func (s *shard) ReadChanges(ctx context.Context, q source.ChangeQuery, c *source
 		if err != nil {
 			return err
 		}
-		r := changesReader{form: form, query: q, list: c.List}
+		r := changesReader{shape: s.shape, form: form, query: q, list: c.List}
 		row := make([]driver.Value, 2)
 		_, err = sqltable.Scan(ctx, rows, row, func() (bool, error) { return r.add(row[0], row[1]) })
 		r.cut()
@@ -53,6 +56,7 @@ func (s *shard) ReadChanges(ctx context.Context, q source.ChangeQuery, c *source
 // changesReader gathers the lowest changes of rows that come in the order in which their times are
 // stored, which within a second may not be their order.
 type changesReader struct {
+	shape *shape
 	form  valueForm
 	query source.ChangeQuery
 	list  []source.Cursor
@@ -65,9 +69,14 @@ const secondLen = len(time.DateTime)
 
 // add adds one row and reports whether no row after it can be among the lowest.
 func (r *changesReader) add(v, row driver.Value) (done bool, err error) {
-	id, ok := row.(int64)
-	if !ok {
-		return false, fmt.Errorf("%w: the id %v is not an integer: correct or delete the row", source.ErrUnfit, row)
+	at := source.Cursor{}
+	if r.shape.ids.Format != "" {
+		at, err = r.shape.ids.cursor(row)
+	} else {
+		at.ID, err = r.shape.rowID(row)
+	}
+	if err != nil {
+		return false, err
 	}
 	if r.scratch, err = r.form.append(r.scratch[:0], v); err != nil {
 		return false, err
@@ -80,7 +89,7 @@ func (r *changesReader) add(v, row driver.Value) (done bool, err error) {
 	if r.last != nil && bytes.Compare(second, r.last) > 0 {
 		return true, nil
 	}
-	at := source.Cursor{Modified: string(modified), ID: uint64(id)}
+	at.Modified = string(modified)
 	if at.Compare(r.query.After) <= 0 || r.query.Through != "" && at.Modified > r.query.Through {
 		return false, nil
 	}

@@ -157,7 +157,7 @@ func (q queries) keys(l lookup, searched [][][]byte) (statement string, args []d
 		if len(searched) > 0 {
 			bound = ""
 		}
-		return strings.Replace(q.byKey, keysSlot, q.table+" "+l.by+" WHERE "+q.id+" > 0"+bound, 1), nil
+		return strings.Replace(q.byKey, keysSlot, q.table+" "+l.by+" WHERE "+q.read+bound, 1), nil
 	}
 	var names, conditions []string
 	for i, part := range l.parts {
@@ -181,7 +181,7 @@ func (q queries) keys(l lookup, searched [][][]byte) (statement string, args []d
 			}
 		}
 	}
-	b.WriteString(") SELECT * FROM bridge_keys) CROSS JOIN " + q.table + " " + l.by + " WHERE " + strings.Join(conditions, " AND ") + " AND " + q.id + " > 0")
+	b.WriteString(") SELECT * FROM bridge_keys) CROSS JOIN " + q.table + " " + l.by + " WHERE " + strings.Join(conditions, " AND ") + " AND " + q.read)
 	return strings.Replace(q.byKey, keysSlot, b.String(), 1), args
 }
 

@@ -22,6 +22,9 @@ func (s *shard) readPage(ctx context.Context, c *session, q source.Query, p *sou
 	p.Columns, p.Server = s.shape.columns, c.identity
 	// Before the snapshot is taken, and without the monotonic reading that a database has not.
 	p.Now = time.Now().UTC().Round(0)
+	if s.shape.ids.Format != "" {
+		return s.readFormatPage(ctx, c, q, p)
+	}
 	// No id lies above 2^63-1, and the upper bound keeps texts away, which are above all numbers.
 	through := uint64(math.MaxInt64)
 	if q.Through > 0 {
@@ -70,12 +73,12 @@ func (s *shard) readRows(ctx context.Context, c *session, statement string, args
 }
 
 func (s *shard) appendRow(row []driver.Value, p *source.Page) error {
-	id, ok := row[s.shape.columns.ID].(int64)
-	if !ok {
-		return fmt.Errorf("%w: the id %v is not an integer: correct or delete the row", source.ErrUnfit, row[s.shape.columns.ID])
+	id, err := s.shape.rowID(row[s.shape.columns.ID])
+	if err != nil {
+		return err
 	}
 	width := len(s.shape.columns.List)
-	p.Append(uint64(id), width)
+	p.Append(id, width)
 	if len(row) > width && row[width] != nil {
 		p.Filter()
 	}
@@ -90,6 +93,18 @@ func (s *shard) appendRow(row []driver.Value, p *source.Page) error {
 		p.Set(i, s.masks.Hide(i, s.scratch))
 	}
 	return nil
+}
+
+// rowID returns the id of a row.
+func (sh *shape) rowID(v driver.Value) (uint64, error) {
+	if sh.ids.Format != "" {
+		return sh.ids.number(v)
+	}
+	id, ok := v.(int64)
+	if !ok {
+		return 0, fmt.Errorf("%w: the id %v is not an integer: correct or delete the row", source.ErrUnfit, v)
+	}
+	return uint64(id), nil
 }
 
 // emptied returns the scratch memory, which is never nil: that would be NULL.
@@ -108,8 +123,9 @@ func quoteName(name string) string { return sqltable.Quote(`"`, name) }
 type queries struct {
 	// page has the parameters After, Through and Limit, ranges and ids the ranges and Limit.
 	page, ranges, ids string
-	// byKey has keysSlot where the keys go; table and id are names.
-	byKey, table, id string
+	// byKey has keysSlot where the keys go; table is a name, read the condition of rows that are
+	// read.
+	byKey, table, read string
 	// changes has the parameters from (included) and to (not included); greatest reads the greatest
 	// MODIFIED. Both are "" when no index begins with MODIFIED.
 	changes, greatest string
@@ -131,11 +147,14 @@ func (s *shard) newQueries(sh *shape) queries {
 		ids:    "SELECT " + id + " FROM " + each,
 		byKey:  pageQuery(t, sh, keysSlot),
 		table:  t,
-		id:     id,
+		read:   id + " > 0",
+	}
+	if sh.ids.Format != "" {
+		q.read = "TRUE"
 	}
 	if m := sh.modified; m.by != "" {
 		from := " FROM " + t + " " + m.by + " WHERE " + m.column
-		q.changes = "SELECT " + m.column + ", " + id + from + " >= ?1 AND " + m.column + " < ?2 AND " + id + " > 0 ORDER BY " + m.column
+		q.changes = "SELECT " + m.column + ", " + id + from + " >= ?1 AND " + m.column + " < ?2 AND " + q.read + " ORDER BY " + m.column
 		q.greatest = "SELECT MAX(" + m.column + ") AS greatest, typeof(MAX(" + m.column + ")) AS class FROM " + t + " " + m.by
 	}
 	return q
@@ -147,8 +166,11 @@ func pageQuery(t string, sh *shape, from string) string {
 	id := quoteName(sh.columns.List[sh.columns.ID].Name)
 	var b strings.Builder
 	// A highest id of another class is told by its class: text and blobs are above all numbers.
-	b.WriteString("SELECT (SELECT schema_version FROM pragma_schema_version) || ' ' || (SELECT CASE typeof(m) WHEN 'integer' THEN m WHEN 'null' THEN 0 " +
-		"ELSE typeof(m) END FROM (SELECT MAX(" + id + ") AS m FROM " + t + "))")
+	highest := "CASE typeof(m) WHEN 'integer' THEN m WHEN 'null' THEN 0 ELSE typeof(m) END"
+	if sh.ids.Format != "" {
+		id, highest = sh.ids.name, "CASE typeof(m) WHEN 'null' THEN '0' ELSE typeof(m) || ' ' || hex(m) END"
+	}
+	b.WriteString("SELECT (SELECT schema_version FROM pragma_schema_version) || ' ' || (SELECT " + highest + " FROM (SELECT MAX(" + id + ") AS m FROM " + t + "))")
 	// What is beside the columns.
 	beside, none := "", ""
 	if sh.filter != "" {
@@ -192,6 +214,9 @@ func rangesArgs(ranges []source.Range, limit int) []driver.NamedValue {
 // readHead reads the first column of a page's first row: the schema version and the highest id.
 func (s *shard) readHead(head string, p *source.Page) error {
 	version, highest, _ := strings.Cut(head, " ")
+	if s.shape.ids.Format != "" {
+		return s.readFormatHead(version, highest, p)
+	}
 	switch highest {
 	case "real", "text", "blob":
 		return fmt.Errorf("%w: the highest id is a %s, not an integer: correct or delete the row", source.ErrUnfit, highest)

@@ -131,6 +131,9 @@ func (s *shard) nextID(ctx context.Context, c *session) (next uint64, err error)
 func (s *shard) ReadIDs(ctx context.Context, ranges []source.Range, _ bool, limit int, ids *source.IDs) error {
 	err := s.run(ctx, "read ids of "+s.spec.Table, func(ctx context.Context, c *session) error {
 		*ids = source.IDs{List: ids.List[:0], Now: time.Now().UTC().Round(0), Server: c.identity}
+		if s.shape.ids.Format != "" {
+			return s.readFormatIDs(ctx, c, ranges, limit, ids)
+		}
 		rows, err := c.QueryContext(ctx, s.query.ids, rangesArgs(ranges, limit))
 		if err != nil {
 			return err
@@ -158,7 +161,7 @@ func (s *shard) Traits(ctx context.Context) (source.Traits, error) {
 		Writer:      true, WriterWhy: "the application writes to this file",
 	}
 	err := s.run(ctx, "ask about the indexes of "+s.spec.Table, func(_ context.Context, c *session) error {
-		t.Server, t.ModifiedIndexed = c.identity, s.shape.modified.by != ""
+		t.Server, t.ModifiedIndexed = c.identity, s.shape.modified.by != "" || s.shape.columns.ByID
 		return nil
 	})
 	return t, err

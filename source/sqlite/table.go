@@ -24,6 +24,8 @@ type shape struct {
 	// by is the clause that keeps the planner to the index of the id.
 	by  string
 	key lookup
+	// ids says how ids with a format are read; zero for integers.
+	ids idColumn
 	// modified is how changes are found; its by is "" when no index begins with MODIFIED.
 	modified modifiedOrder
 	// counter is the table's name in sqlite_sequence, "" when the id is not AUTOINCREMENT.
@@ -46,15 +48,21 @@ type inspection struct {
 }
 
 func (s *shard) inspection(expected source.Expected) *inspection {
-	return &inspection{shard: s, Inspection: sqltable.Inspection{Spec: s.spec, Expected: expected, Table: sqltable.Table{NameCase: source.ASCIICase}, Dialect: sqltable.Dialect{
+	t := &inspection{shard: s}
+	t.Inspection = sqltable.Inspection{Spec: s.spec, Expected: expected, Table: sqltable.Table{NameCase: source.ASCIICase}, Dialect: sqltable.Dialect{
 		Who: "the application", Counter: "its INTEGER PRIMARY KEY", Times: "column of times: DATETIME, TIMESTAMP, TEXT or INTEGER",
 		IsID: func(c sqltable.Column) bool {
 			return strings.Contains(upper(c.Type), "INT") && parseType(c.Type) == source.Int
 		},
+		UnfitID: func(c sqltable.Column) (why string) {
+			_, why = idColumnOf(t.Spec.IDFormat, c, t.Table.Unique(c.Name))
+			return why
+		},
 		IsTime:    func(c sqltable.Column) bool { return c.Kind == source.Timestamp || mayBeTime(c.Kind, c.Type) },
 		AddUnique: s.createUnique, AddModified: s.createModifiedIndex,
 		MakeNotNull: "recreate the table with the id as INTEGER PRIMARY KEY AUTOINCREMENT", SetNotNull: func(string) string { return "" },
-	}}}
+	}}
+	return t
 }
 
 func (s *shard) createUnique(columns ...string) string {
@@ -93,7 +101,13 @@ func (s *shard) readShape(ctx context.Context, c *session) (*shape, source.Masks
 		sh.counter = t.name
 	}
 	sh.key = t.findByKey(sh)
+	if s.spec.IDFormat != "" {
+		id, _ := t.Table.Column(s.spec.ID)
+		sh.ids, _ = idColumnOf(s.spec.IDFormat, id, index)
+		columns.ByID = s.spec.IDFormat.HasTime()
+	}
 	if modified := t.Table.Modified(s.spec); modified != nil {
+		columns.ByID = false
 		sh.modified = modifiedOrder{by(modified), quoteName(s.spec.Modified) + " COLLATE " + quoteName(modified.Columns[0].Collation)}
 	}
 	return sh, s.spec.Mask(columns), nil
@@ -136,6 +150,11 @@ func (t *inspection) read(ctx context.Context, c *session) error {
 	}
 	if err := t.readColumns(ctx, c); err != nil {
 		return err
+	}
+	if id, ok := t.Table.Column(t.Spec.ID); ok && !t.Dialect.IsID(id) && t.Spec.IDFormat == "" {
+		if err := c.query(ctx, "SELECT "+quoteName(id.Name)+" AS sample FROM "+t.quoted()+" LIMIT 1", func(get func(string) string) { t.Sample = get("sample") }); err != nil {
+			return err
+		}
 	}
 	return t.readIndexes(ctx, c)
 }
@@ -298,6 +317,14 @@ func (t *inspection) inspect(ctx context.Context, c *session) error {
 		t.CheckIssuer()
 	}
 	t.CheckModified()
+	if t.Spec.IDFormat != "" && index != nil {
+		id, _ := t.Table.Column(t.Spec.ID)
+		ids, _ := idColumnOf(t.Spec.IDFormat, id, index)
+		return t.CheckFormat(ids.IDColumn, func(first bool, take func([]byte)) error {
+			most := map[bool]string{true: "MIN(", false: "MAX("}[first]
+			return c.query(ctx, "SELECT "+most+ids.name+") AS outermost FROM "+t.quoted()+" HAVING outermost IS NOT NULL", func(get func(string) string) { take([]byte(get("outermost"))) })
+		})
+	}
 	if t.Expected.Position == nil || t.Refusal() != nil {
 		return nil
 	}

@@ -20,6 +20,8 @@ type Dialect struct {
 	// be the id.
 	Counter string
 	IsID    func(Column) bool
+	// UnfitID says why a column cannot have ids of the format of the spec, "" where it can.
+	UnfitID func(Column) (why string)
 	// Times are the types that CREATED and MODIFIED may have. IsTime tells whether a column could
 	// be MODIFIED.
 	Times  string
@@ -40,6 +42,8 @@ type Inspection struct {
 	Spec     source.Spec
 	Table    Table
 	Dialect  Dialect
+	// Sample is an id of the table that is no integer, "" for none.
+	Sample string
 }
 
 // Found adds a finding about the table.
@@ -98,13 +102,22 @@ func NoModified(spec source.Spec, who, statement string) error {
 // can be made, "" where it can. It returns that index, nil where ids cannot be read in their order.
 func (t *Inspection) CheckID(refused string) *Index {
 	id, _ := t.Table.Column(t.Spec.ID)
-	if !t.Dialect.IsID(id) {
+	if format := t.Spec.IDFormat; format != "" {
+		if why := t.Dialect.UnfitID(id); why != "" {
+			t.Found(inspect.Unsafe, inspect.IDType, "has the id column %s of type %s, %s, for %s=%s", id.Name, id.Type, why, option.IDFormat, format).
+				Says("alter the column, or name an integer column with %s: one that numbers all rows may be added", option.ID)
+			return nil
+		}
+	} else if !t.Dialect.IsID(id) {
 		typed := "type " + id.Type
 		if id.Type == "" {
 			typed = "no type"
 		}
-		t.Found(inspect.Unsafe, inspect.IDType, "has the id column %s of %s, which is not an integer", id.Name, typed).
+		f := t.Found(inspect.Unsafe, inspect.IDType, "has the id column %s of %s, which is not an integer", id.Name, typed).
 			Says("name the integer column that counts up with %s", option.ID)
+		if like := source.FormatLike([]byte(t.Sample), id.Kind == source.Binary); like != "" {
+			f.Says("name the integer column that counts up with %s, or, as %.40q looks like one, set %s=%s for a capability stream", option.ID, t.Sample, option.IDFormat, like)
+		}
 		return nil
 	}
 	index := t.Table.Unique(id.Name)
@@ -304,4 +317,28 @@ func (t *Inspection) Fault(err error, database string) {
 	default:
 		t.Found(inspect.Unsafe, inspect.NotInspected, "could not be looked at: %v", err).Says("see to the cause, then run bridge check again")
 	}
+}
+
+// CheckFormat says what ids with a format mean, and finds the lowest or the highest that does not
+// have it. Ends calls take with one of them, if there is one.
+func (t *Inspection) CheckFormat(ids source.IDColumn, ends func(first bool, take func([]byte)) error) error {
+	for _, first := range []bool{true, false} {
+		err := ends(first, func(v []byte) {
+			if _, err := ids.Number(v); err != nil {
+				t.Found(inspect.Unsafe, inspect.IDType, "has a row that keeps the others from being read: %v", err).Says("correct the row, or %s", option.IDFormat)
+			}
+		})
+		if err != nil || t.Refusal() != nil {
+			return err
+		}
+	}
+	what := "a reconcile finds its rows"
+	switch {
+	case t.Spec.Modified != "" && t.Table.Modified(t.Spec) != nil:
+		what = "rows are found by MODIFIED within a second, others by the next reconcile"
+	case ids.Format.HasTime():
+		what = "new rows are found by the time in their ids within a second, those committed late as an update with MODIFIED is, and changes by the next reconcile"
+	}
+	t.Found(inspect.Note, inspect.IDOrder, "has ids that are not integers: %s", what).Says("nothing has to be done")
+	return nil
 }

@@ -1,0 +1,204 @@
+package sourcetest
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"example.org/bridge/source"
+)
+
+// formatColumns are the types of columns in which the suite has ids with a format.
+var formatColumns = []struct {
+	name string
+	source.IDColumn
+}{
+	{"CHAR(36)", source.IDColumn{Format: source.UUID7}}, {"BINARY(16)", source.IDColumn{Format: source.UUID7, Binary: true}},
+	{"CHAR(26)", source.IDColumn{Format: source.ULID}}, {"VARBINARY(16)", source.IDColumn{Format: source.ULID, Binary: true}},
+	{"VARBINARY(20)", source.IDColumn{Format: source.KSUID, Binary: true}}, {"VARCHAR(36)", source.IDColumn{Format: source.UUID}},
+}
+
+func formatSpec(table string, format source.IDFormat) source.Spec {
+	return source.Spec{Table: table, ID: "id", IDFormat: format, UniqueKey: true}
+}
+
+// newFormatted creates a table with an id of a type, and rows. Each row is named by its number and
+// by which of the ids of that it has.
+func newFormatted(t *testing.T, f Fixture, n int, kind string, c source.IDColumn) (table string, names []string) {
+	if f.Exec == nil {
+		t.Skip("no SQL")
+	}
+	table = fmt.Sprint("formats_", n)
+	f.Exec(t, "CREATE TABLE "+table+" (id "+kind+" NOT NULL PRIMARY KEY, name VARCHAR(100) NOT NULL)")
+	const first = 1<<62 + 1
+	for i, number := range []uint64{first, first + 1, first + 1, first + 2, first + 2, first + 2, first + 9, first + 16, first + 16} {
+		id := c.Lowest(number)
+		switch {
+		case i%3 == 1:
+			id = c.Highest(number)
+		case i%3 == 2:
+			// Bits that both ends share stay.
+			high := c.Highest(number)
+			id[len(id)-1] = high[len(high)-1]
+			if !c.Binary {
+				id[len(id)-1] = '3'
+			}
+		}
+		name := fmt.Sprintf("%02d/%d", number-first, i)
+		if c.Binary {
+			f.Exec(t, "INSERT INTO "+table+" VALUES (?, ?)", id, name)
+		} else {
+			f.Exec(t, "INSERT INTO "+table+" VALUES (?, ?)", string(id), name)
+		}
+		names = append(names, name)
+	}
+	return table, names
+}
+
+// groups returns the names of rows, and fails where a page ends between rows of one id.
+func groups(t *testing.T, p *source.Page) (names []string) {
+	t.Helper()
+	for i, row := range p.Rows {
+		if i > 0 && row.ID < p.Rows[i-1].ID || row.ID > p.MaxID || p.Columns == nil || p.Now.IsZero() || p.Server == "" {
+			t.Fatalf("row %d of %+v", i, p)
+		}
+		names = append(names, string(row.Values[1]))
+	}
+	slices.Sort(names)
+	return names
+}
+
+func testFormats(t *testing.T, f Fixture) {
+	for n, c := range formatColumns {
+		table, names := newFormatted(t, f, n, c.name, c.IDColumn)
+		what := string(c.Format) + " as " + c.name
+		s := f.Source.Shard(formatSpec(table, c.Format))
+		read := func(q source.Query) *source.Page {
+			t.Helper()
+			var p source.Page
+			if err := s.Read(t.Context(), q, &p); err != nil {
+				t.Fatalf("%s: %v", what, err)
+			}
+			return &p
+		}
+		whole := read(source.Query{Limit: 99})
+		if got := groups(t, whole); !slices.Equal(got, names) || whole.More || whole.MaxID != whole.Rows[8].ID {
+			t.Fatalf("%s: %v, more %t, highest %d", what, got, whole.More, whole.MaxID)
+		}
+		ids := make([]uint64, len(whole.Rows))
+		for i, row := range whole.Rows {
+			ids[i] = row.ID
+		}
+		for limit := 1; limit < 10; limit++ {
+			for _, budget := range []int{0, 1, 60, 100} {
+				var got []string
+				q := source.Query{Limit: limit, MaxBytes: budget}
+				for {
+					p := read(q)
+					got = append(got, groups(t, p)...)
+					if !p.More {
+						break
+					}
+					if len(p.Rows) == 0 {
+						t.Fatalf("%s, %d at a time: an empty page says that there is more", what, limit)
+					}
+					q.After = p.Rows[len(p.Rows)-1].ID
+				}
+				if !slices.Equal(got, names) {
+					t.Fatalf("%s, %d at a time of %d bytes: %v", what, limit, budget, got)
+				}
+			}
+		}
+		for i, from := range ids {
+			for _, to := range ids[i:] {
+				var want []string
+				for at, id := range ids {
+					if id >= from && id <= to {
+						want = append(want, names[at])
+					}
+				}
+				byRange := read(source.Query{Ranges: []source.Range{{First: from, Last: to}}, Limit: 99})
+				behind := read(source.Query{After: from - 1, Through: to, Limit: 99})
+				if got, other := groups(t, byRange), groups(t, behind); !slices.Equal(got, want) || !slices.Equal(other, want) {
+					t.Fatalf("%s from %d to %d: %v, and %v, want %v", what, from, to, got, other, want)
+				}
+			}
+		}
+		some := []source.Range{{First: ids[0], Last: ids[0]}, {First: ids[3], Last: ids[7]}}
+		if got := groups(t, read(source.Query{Ranges: some, Limit: 1})); !slices.Equal(got, names[:1]) {
+			t.Fatalf("%s, one row of ranges: %v", what, got)
+		}
+		var exist source.IDs
+		if err := s.ReadIDs(t.Context(), some, false, 99, &exist); err != nil || !slices.Equal(exist.List, []uint64{ids[0], ids[3], ids[6], ids[7]}) {
+			t.Fatalf("%s: the ids %v, %v", what, exist.List, err)
+		}
+		key := whole.Rows[4].Values[0]
+		if got := groups(t, read(source.Query{Keys: [][][]byte{{key}, {whole.Rows[0].Values[0]}}, Limit: 9})); !slices.Equal(got, []string{names[0], string(whole.Rows[4].Values[1])}) {
+			t.Fatalf("%s by key: %v", what, got)
+		}
+		testFormatChanges(t, s, c.IDColumn, whole)
+	}
+}
+
+// testFormatChanges follows the second cursor where the id is the time.
+func testFormatChanges(t *testing.T, s source.Shard, c source.IDColumn, whole *source.Page) {
+	traits, err := s.Traits(t.Context())
+	if err != nil || traits.ModifiedIndexed != c.Format.HasTime() {
+		t.Fatalf("%s: indexed %t, %v", c.Format, traits.ModifiedIndexed, err)
+	}
+	if !c.Format.HasTime() {
+		if err := s.ReadChanges(t.Context(), source.ChangeQuery{Limit: 9}, new(source.Changes)); !errors.Is(err, source.ErrUnfit) {
+			t.Fatalf("%s has no time, and changes: %v", c.Format, err)
+		}
+		return
+	}
+	want := make([]source.Cursor, len(whole.Rows))
+	for i, row := range whole.Rows {
+		text := string(c.AppendText(nil, row.Values[0]))
+		want[i] = source.Cursor{Modified: text, ID: row.ID, Row: text}
+	}
+	for limit := 1; limit < 11; limit++ {
+		if got := AllChanges(t, s, source.ChangeQuery{Limit: limit}); !slices.Equal(got, want) {
+			t.Fatalf("%s, %d at a time: %v, want %v", c.Format, limit, got, want)
+		}
+	}
+	column, ok := whole.Columns.Cursor()
+	made, is := column.Time([]byte(want[3].Modified), nil)
+	q := source.ChangeQuery{After: source.Cursor{Modified: column.Text(made.Add(-column.Resolution()), nil)}, Through: want[6].Modified, Limit: 99}
+	if got := AllChanges(t, s, q); !ok || !is || !slices.Equal(got, want[:7]) {
+		t.Fatalf("%s after %s: %v", c.Format, q.After.Modified, got)
+	}
+	q = source.ChangeQuery{Ranges: []source.Range{{First: want[1].ID, Last: want[3].ID}}, Limit: 1}
+	if !traits.Uncommitted {
+		return
+	}
+	var c2 source.Changes
+	if err := s.ReadChanges(t.Context(), q, &c2); err != nil || !slices.Equal(c2.List, want[1:6]) {
+		t.Fatalf("%s of ids: %v, %v", c.Format, c2.List, err)
+	}
+}
+
+// testBadFormats has rows that are no ids: before all that are, between two, and behind all.
+func testBadFormats(t *testing.T, f Fixture) {
+	between := source.IDColumn{Format: source.UUID7}.Lowest(1<<62 + 6)
+	between[len(between)-1] = 'g'
+	for n, bad := range []string{"", "0", string(between), "10000000-0000-1000-8000-000000000000 ", "zebra", "ffffffff-ffff-ffff-ffff-fffffffffff"} {
+		c := source.IDColumn{Format: source.UUID7}
+		table, _ := newFormatted(t, f, 100+n, "VARCHAR(40)", c)
+		f.Exec(t, "INSERT INTO "+table+" VALUES (?, 'bad')", bad)
+		s := f.Source.Shard(formatSpec(table, c.Format))
+		var err error
+		for q := (source.Query{Limit: 2}); err == nil; {
+			var p source.Page
+			if err = s.Read(t.Context(), q, &p); err != nil || !p.More {
+				break
+			}
+			q.After = p.Rows[len(p.Rows)-1].ID
+		}
+		if !errors.Is(err, source.ErrUnfit) || !strings.Contains(err.Error(), fmt.Sprintf("%q", bad)) || !strings.Contains(err.Error(), "ID_FORMAT") {
+			t.Errorf("%q among UUIDs: %v", bad, err)
+		}
+	}
+}

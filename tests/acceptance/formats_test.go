@@ -1,0 +1,176 @@
+package acceptance
+
+import (
+	"crypto/rand"
+	"database/sql"
+	"encoding/base64"
+	"fmt"
+	"math/big"
+	mathrand "math/rand/v2"
+	"testing"
+	"time"
+
+	"example.org/bridge/tests/testall"
+	"example.org/bridge/tests/testenv"
+	"example.org/bridge/tests/world"
+)
+
+// TestIDsThatAreNotIntegers has monotonic ULIDs, many of one number, and UUIDs of version 7 as
+// bytes, with MODIFIED, written by several writers, also in transactions that stay open, while the
+// program is killed and loses its folder. New rows are found without a reconcile; one brings the
+// changes that nothing else tells.
+func TestIDsThatAreNotIntegers(t *testing.T) {
+	testall.Beside(t)
+	eachDelivery(t, func(t *testing.T, b *world.Bus) {
+		w := world.Empty(t, testenv.MariaDB(t))
+		w.Exec("CREATE TABLE ulids (id char(26) CHARACTER SET ascii COLLATE ascii_bin NOT NULL PRIMARY KEY, v int NOT NULL)")
+		w.Exec("CREATE TABLE uuids (id binary(16) NOT NULL PRIMARY KEY, v int NOT NULL, touched timestamp(3) NOT NULL DEFAULT CURRENT_TIMESTAMP(3) ON UPDATE CURRENT_TIMESTAMP(3), KEY (touched))")
+		env := world.Env{"STABILITY_WINDOW": "0s", "RECONCILE_INTERVAL": "1h"}
+		p := w.Publish(b, world.Publishing{Env: progressOnBus(t, b), Streams: []world.Stream{
+			{Name: "ulids", Table: "ulids", Kind: "capability", Env: env.With(world.Env{"ID_FORMAT": "ulid"})},
+			{Name: "uuids", Table: "uuids", Kind: "capability", Env: env.With(world.Env{"ID_FORMAT": "uuid7", "MODIFIED": "touched"})},
+		}})
+		f := &formatted{T: t, w: w, b: b, p: p}
+		f.insert(w.DB, 300)
+		p.Start()
+		f.allThere("the first run")
+
+		late, far := f.open(), f.open()
+		stop := every(20*time.Millisecond, func() { f.insert(w.DB, 1+mathrand.IntN(60)) })
+		for round := range 3 {
+			world.Pause(world.Between(0, 3*time.Second))
+			p.Kill()
+			if round == 1 {
+				p.LoseCheckpoint()
+			}
+			world.Pause(world.Between(0, time.Second))
+			p.Start()
+		}
+		check(t, late.Commit())
+		// Longer than what is read again each second.
+		world.Pause(12 * time.Second)
+		stop()
+		f.allThere("while one transaction is open")
+		reconciled := p.Metric(reconciledRows)
+		check(t, far.Commit())
+		f.allThere("rows of a transaction that was open longer than the look-back")
+		if n := p.Metric(reconciledRows); n != reconciled {
+			t.Errorf("a reconcile has read %v rows meanwhile", n-reconciled)
+		}
+
+		w.Exec("UPDATE uuids SET v = -2 WHERE v % 7 = 0")
+		world.Eventually(t, time.Minute, "updates with MODIFIED", func() bool { return f.same("uuids") })
+		w.Exec("UPDATE ulids SET v = -1 WHERE v % 5 = 0")
+		w.Exec("DELETE FROM ulids WHERE v % 50 = 1")
+		w.Exec("DELETE FROM uuids WHERE v % 50 = 1")
+		p.Kill()
+		p.Start()
+		world.AwaitReady(t, p.Daemon)
+		p.Reconcile("ulids", "uuids")
+		for _, table := range []string{"ulids", "uuids"} {
+			world.Eventually(t, time.Minute, "the fold of "+table+" is the table", func() bool { return f.same(table) })
+			if _, repeated := f.fold(table); b.Once() && repeated > 0 {
+				t.Errorf("%s: %d events came twice", table, repeated)
+			}
+		}
+		mustVerify(t, p.Env)
+	})
+}
+
+// formatted are tables of ids that are not integers, and the program that publishes them.
+type formatted struct {
+	*testing.T
+	w *world.World
+	b *world.Bus
+	p *world.Publisher
+	n int
+}
+
+// execer is a pool or a transaction.
+type execer interface {
+	Exec(statement string, args ...any) (sql.Result, error)
+}
+
+// insert adds n rows to both tables, with ids of one millisecond.
+func (f *formatted) insert(db execer, n int) {
+	f.Helper()
+	ms, random := time.Now().UnixMilli(), make([]byte, 10)
+	_, _ = rand.Read(random)
+	random[0] &= 0x7f
+	next := new(big.Int).SetBytes(random)
+	for range n {
+		f.n++
+		ulid := new(big.Int).Or(new(big.Int).Lsh(big.NewInt(ms), 80), next.Add(next, big.NewInt(1)))
+		_, err := db.Exec("INSERT INTO ulids VALUES (?, ?)", crockford(ulid), f.n)
+		check(f, err)
+		uuid := make([]byte, 16)
+		_, _ = rand.Read(uuid)
+		big.NewInt(ms).FillBytes(uuid[:6])
+		// Some share all that comes first.
+		uuid[6], uuid[7], uuid[8] = 0x70, uuid[7]&3, 0x80|uuid[8]&1
+		_, err = db.Exec("INSERT INTO uuids (id, v) VALUES (?, ?)", uuid, f.n)
+		check(f, err)
+	}
+}
+
+// open inserts rows and leaves their transaction open.
+func (f *formatted) open() *sql.Tx {
+	f.Helper()
+	tx, err := f.w.DB.BeginTx(f.Context(), nil)
+	check(f, err)
+	f.Cleanup(func() { _ = tx.Rollback() })
+	f.insert(tx, 20)
+	return tx
+}
+
+// crockford writes a ULID.
+func crockford(id *big.Int) string {
+	const digits = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
+	text := make([]byte, 26)
+	left, digit := new(big.Int).Set(id), new(big.Int)
+	for i := len(text) - 1; i >= 0; i-- {
+		left.DivMod(left, big.NewInt(32), digit)
+		text[i] = digits[digit.Int64()]
+	}
+	return string(text)
+}
+
+func (f *formatted) fold(table string) (map[string]string, int) {
+	return fold(f, f.b, f.p.Destination(table), func(e world.Event) (entity, state string) { return member(e, "id"), member(e, "v") })
+}
+
+// rows returns those of a table as the fold has them.
+func (f *formatted) rows(table string) map[string]string {
+	rows := make(map[string]string)
+	var id []byte
+	var v int
+	f.w.Each("SELECT id, v FROM "+table, []any{&id, &v}, func() {
+		name := string(id)
+		if table == "uuids" {
+			name = base64.StdEncoding.EncodeToString(id)
+		}
+		rows[name] = fmt.Sprint(v)
+	})
+	return rows
+}
+
+// same reports whether the bus folds to a table.
+func (f *formatted) same(table string) bool {
+	f.Helper()
+	folded, _ := f.fold(table)
+	rows := f.rows(table)
+	for id, v := range rows {
+		if folded[id] != v {
+			return false
+		}
+	}
+	return len(folded) == len(rows)
+}
+
+// allThere waits until each row of both tables is on the bus.
+func (f *formatted) allThere(what string) {
+	f.Helper()
+	for _, table := range []string{"ulids", "uuids"} {
+		world.Eventually(f, 2*time.Minute, what+": all of "+table+" is there", func() bool { return f.same(table) })
+	}
+}
