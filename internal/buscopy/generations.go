@@ -1,7 +1,6 @@
 package buscopy
 
 import (
-	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -33,8 +32,10 @@ type Generations struct {
 	// shares.
 	works  bool
 	joined uint64
-	// signed is when the last sign of life was given that the bus has taken.
+	// signed is when the last sign of life was given that others wait for; failed is the last error
+	// of giving one, and of the look behind it.
 	signed time.Time
+	failed error
 	// before are the keys of the processes of the share that had entered when this one began: true
 	// has those of when its turn came. own is its key.
 	before map[bool][]string
@@ -66,7 +67,7 @@ const silence = 45 * time.Second
 var (
 	// ErrFormer is returned to a process that works by a former number of shares.
 	ErrFormer  = errors.New("the number of shares has changed")
-	errUnheard = fmt.Errorf("the bus has taken no sign of life of this process for %s", silence)
+	errUnheard = fmt.Errorf("this process has given no sign of life for %s, and has to look at the number of shares first", silence)
 	// ErrNumber is returned to a command that has another number than the one in force.
 	ErrNumber = errors.New("the command has another number of shares")
 )
@@ -129,8 +130,9 @@ func (g *Generations) stateOf(entries []Entry, failed error) (s state, err error
 	entered := make(map[uint64][]string)
 	for _, e := range entries {
 		key := strings.TrimPrefix(e.Key, g.begin)
-		if key == "" {
-			return state{}, fmt.Errorf("%w: entry %s", ErrDamaged, e.Key)
+		if key == "" || !strings.Contains("nose", key[:1]) {
+			// Of a later version, which knows what others do not read.
+			continue
 		}
 		parts := strings.Split(key[1:], ".")
 		generation, err := strconv.ParseUint(parts[0], 10, 64)
@@ -334,19 +336,30 @@ func (g *Generations) signKey() string {
 // have.
 func (g *Generations) Sign(ctx context.Context) error {
 	generation, begun := g.Joined(), time.Now()
-	if generation > 0 {
-		value := fmt.Sprintf("%s %s %d", g.opts.Host, g.token, begun.UnixMilli())
-		if err := g.opts.Bucket.Put(ctx, g.signKey(), []byte(value)); err != nil {
-			return err
+	err := g.sign(ctx, generation, begun)
+	// Others waited for this process until the bus took the sign, so they wait on, whatever becomes
+	// of the look.
+	heard := err == nil && g.isHeard()
+	if err == nil {
+		var s state
+		if s, err = g.readNew(ctx); err == nil && s.generation > generation {
+			err = ErrFormer
 		}
-	}
-	if s, err := g.readNew(ctx); err != nil || s.generation > generation {
-		return cmp.Or(err, ErrFormer)
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.signed = begun
-	return nil
+	if g.failed = err; err == nil || heard && !errors.Is(err, ErrFormer) {
+		g.signed = begun
+	}
+	return err
+}
+
+// sign puts a sign of life of a generation.
+func (g *Generations) sign(ctx context.Context, generation uint64, at time.Time) error {
+	if generation == 0 {
+		return nil
+	}
+	return g.opts.Bucket.Put(ctx, g.signKey(), fmt.Appendf(nil, "%s %s %d", g.opts.Host, g.token, at.UnixMilli()))
 }
 
 // isHeard reports whether others still wait for this process, where there are shares or were some.
@@ -363,7 +376,14 @@ func (g *Generations) Heard(ctx context.Context) error {
 	if g.isHeard() {
 		return nil
 	}
-	g.opts.Waits(errUnheard)
+	g.mu.Lock()
+	failed := g.failed
+	g.mu.Unlock()
+	if failed == nil {
+		g.opts.Waits(errUnheard)
+	} else {
+		g.opts.Waits(fmt.Errorf("%w: %w", errUnheard, failed))
+	}
 	for !g.isHeard() {
 		if err := backoff.Pause(ctx, 100*time.Millisecond); err != nil {
 			return err

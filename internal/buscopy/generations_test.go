@@ -221,6 +221,40 @@ func TestAProcessThatStandsStill(t *testing.T) {
 	})
 }
 
+// TestAnEntryThatCannotBeRead keeps a process from publishing only if it stood still: else others
+// wait for it as long as the bus takes its signs. One of a later version is passed over.
+func TestAnEntryThatCannotBeRead(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f := newFleet(t)
+		put := func(key string) {
+			if err := f.bucket.Put(t.Context(), "d.-shares."+key, nil); err != nil {
+				t.Fatal(err)
+			}
+		}
+		put("xlater.1")
+		one := f.ship(0, 1).begins()
+		expect(t, []*ship{one}, one)
+		put("nlater.1.a")
+		other := f.ship(0, 2).begins()
+		time.Sleep(5 * time.Minute)
+		expect(t, []*ship{one, other}, one)
+		soon, end := context.WithTimeout(t.Context(), time.Second)
+		defer end()
+		if err := one.Heard(soon); err != nil {
+			t.Errorf("it publishes nothing: %s", one.reason())
+		}
+		one.cancel()
+		time.Sleep(time.Minute)
+		soon, end = context.WithTimeout(t.Context(), time.Second)
+		defer end()
+		if err := one.Sign(soon); !errors.Is(err, buscopy.ErrDamaged) || one.Heard(soon) == nil || !strings.Contains(one.reason(), "nlater.1.a") {
+			t.Errorf("one that stood still publishes, or does not say why not: %v, %s", err, one.reason())
+		}
+		other.cancel()
+	})
+}
+
 // TestBehindTheBarrier has a process of the former number begin again just before and just behind
 // the step that shuts it out: in the end it does not publish.
 func TestBehindTheBarrier(t *testing.T) {
