@@ -110,6 +110,8 @@ func (s *shard) Read(ctx context.Context, q source.Query, p *source.Page) error 
 	read := func() error {
 		return s.run(ctx, s.source.db, what, func(ctx context.Context, c conn) error {
 			p.Reset()
+			// A read that failed may have left it.
+			s.reader.again = 0
 			return s.readPage(ctx, c, q, p)
 		})
 	}
