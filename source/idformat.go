@@ -223,6 +223,17 @@ func (c IDColumn) Number(v []byte) (uint64, error) {
 	return 0, option.Errorf("%w: the id %s does not fit %s=%s: %s", ErrUnfit, shown, option.IDFormat, c.Format, remedy)
 }
 
+// SharingRows and SharingBytes bound the rows that have one number, since they are read together: a
+// process may make 20,000 ids in a millisecond.
+const SharingRows, SharingBytes = 1 << 16, 64 << 20
+
+// Crowded is the error of so many rows that share the number of an id, and more.
+func (c IDColumn) Crowded(id []byte, rows, bytes int) error {
+	return option.Errorf("%w: %d rows and more, of %d bytes, share the first 64 bits of the id %s, and with %s=%s they are read together, at most %d of them or %d bytes: "+
+		"add an AUTO_INCREMENT column, which may be INVISIBLE, and name it with %s",
+		ErrUnfit, rows, bytes, c.AppendText(nil, id), option.IDFormat, c.Format, SharingRows, SharingBytes, option.ID)
+}
+
 // AppendText appends the text of a value that Number accepts, which is the same for each way to
 // store it. Texts have the order of ids.
 func (c IDColumn) AppendText(b, v []byte) []byte { return c.Format.appendText(b, c.parse(v)) }

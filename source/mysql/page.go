@@ -7,7 +7,6 @@ import (
 	"database/sql/driver"
 	"errors"
 	"fmt"
-	"math"
 	"net"
 	"slices"
 	"strconv"
@@ -57,7 +56,7 @@ func (s *shard) readPage(ctx context.Context, c conn, q source.Query, p *source.
 	}
 	most := s.reader.rowsFor(q)
 	asked := most
-	s.reader.within, s.reader.again = false, 0
+	s.reader.within = false
 	if s.shape.looksBehind() {
 		// The row behind the page may have the id of its last one.
 		asked++
@@ -106,8 +105,12 @@ func (r *pageReader) complete(p *source.Page, most int) {
 // readID reads all rows of one id with a format.
 func (s *shard) readID(ctx context.Context, c conn, id uint64, p *source.Page) error {
 	s.reader.again = 0
-	query := s.pageQuery()
-	err := s.readRows(ctx, c, query.text(source.Query{Ranges: []source.Range{{First: id, Last: id}}}, math.MaxInt32), math.MaxInt32, 0, p)
+	const asked = source.SharingRows + 1
+	query := s.pageQuery().text(source.Query{Ranges: []source.Range{{First: id, Last: id}}}, asked)
+	err := s.readRows(ctx, c, query, asked, source.SharingBytes, p)
+	if p.More && (err == nil || errors.Is(err, errCut)) {
+		return s.shape.ids.Crowded(p.Rows[0].Values[s.shape.columns.ID], len(p.Rows), p.Bytes)
+	}
 	p.Sort()
 	p.More = true
 	return err
@@ -211,10 +214,17 @@ func (s *shard) fill(ctx context.Context, rows driver.Rows, maxBytes int, p *sou
 			}
 			err = s.shape.id().parseHead(sqltable.Text(row[0]), p)
 		case full:
-			if id, err := s.shape.rowID(id); err == nil && !behind && id == p.Rows[len(p.Rows)-1].ID {
-				if s.reader.within = s.shape.ids.Format != ""; !s.reader.within {
-					return false, errTwice(id)
-				}
+			id, err := s.shape.rowID(id)
+			shared := s.shape.ids.Format != ""
+			switch {
+			case err != nil && shared:
+				// It may lie among the rows of the last id, behind which the next page begins.
+				return false, err
+			case err != nil, behind, id != p.Rows[len(p.Rows)-1].ID:
+			case shared:
+				s.reader.within = true
+			default:
+				return false, errTwice(id)
 			}
 			behind = true
 		default:

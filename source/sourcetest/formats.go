@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"example.org/bridge/source"
 )
@@ -180,7 +181,79 @@ func testFormatChanges(t *testing.T, s source.Shard, c source.IDColumn, whole *s
 	}
 }
 
-// testBadFormats has rows that are no ids: before all that are, between two, and behind all.
+// readToBad reads pages of a table with a row that is no id, which the error is to name.
+func readToBad(t *testing.T, s source.Shard, bad string, q source.Query) {
+	t.Helper()
+	var err error
+	for err == nil {
+		var p source.Page
+		if err = s.Read(t.Context(), q, &p); err != nil || !p.More {
+			break
+		}
+		q.After = p.Rows[len(p.Rows)-1].ID
+	}
+	if !errors.Is(err, source.ErrUnfit) || !strings.Contains(err.Error(), fmt.Sprintf("%q", bad)) || !strings.Contains(err.Error(), "ID_FORMAT") {
+		t.Errorf("%q, read by %+v: %v", bad, q, err)
+	}
+}
+
+// testManyFormats has more rows of one number than are read together, by their count and by their
+// size, and more single numbers than one statement asks for.
+func testManyFormats(t *testing.T, f Fixture) {
+	if f.Exec == nil {
+		t.Skip("no SQL")
+	}
+	c := source.IDColumn{Format: source.ULID}
+	create := func(table string) source.Shard {
+		f.Exec(t, "CREATE TABLE "+table+" (id CHAR(26) NOT NULL PRIMARY KEY, name LONGTEXT)")
+		return f.Source.Shard(formatSpec(table, c.Format))
+	}
+	ids := func(n int, id func(i int) string) (values string) {
+		all := make([]string, n)
+		for i := range all {
+			all[i] = "('" + id(i) + "', NULL)"
+		}
+		return strings.Join(all, ", ")
+	}
+	const number = 1<<62 + 1
+	low := string(c.Lowest(number)[:16])
+	many := create("many")
+	f.Exec(t, "INSERT INTO many VALUES "+ids(source.SharingRows, func(i int) string { return fmt.Sprintf("%s%010d", low, i) }))
+	var p source.Page
+	if err := many.Read(t.Context(), source.Query{Limit: 100}, &p); err != nil || len(p.Rows) != source.SharingRows {
+		t.Fatalf("%d rows, %v", len(p.Rows), err)
+	}
+	f.Exec(t, "INSERT INTO many VALUES (?, NULL)", low+"9999999999")
+	large := create("large")
+	for i := range source.SharingBytes >> 21 {
+		f.Exec(t, "INSERT INTO large VALUES (?, ?)", fmt.Sprintf("%s%010d", low, i), strings.Repeat("x", 1<<21))
+	}
+	for rows, s := range map[int]source.Shard{source.SharingRows + 1: many, source.SharingBytes >> 21: large} {
+		for _, limit := range []int{100, 1 << 20} {
+			err := s.Read(t.Context(), source.Query{Limit: limit, MaxBytes: 1 << 20}, &p)
+			if !errors.Is(err, source.ErrUnfit) || !strings.Contains(err.Error(), fmt.Sprint(rows, " rows")) || !strings.Contains(err.Error(), low+"0000000000") {
+				t.Errorf("%d rows, %d at a time: %v", rows, limit, err)
+			}
+		}
+	}
+
+	single := create("single")
+	const n = 10_000
+	f.Exec(t, "INSERT INTO single VALUES "+ids(n, func(i int) string { return string(c.Highest(number + 2*uint64(i))) }))
+	ranges := make([]source.Range, n)
+	for i := range ranges {
+		ranges[i].First = number + 2*uint64(i)
+		ranges[i].Last = ranges[i].First
+	}
+	began := time.Now()
+	if err := single.Read(t.Context(), source.Query{Ranges: ranges, Limit: 2 * n}, &p); err != nil || len(p.Rows) != n || p.Rows[n-1].ID != ranges[n-1].Last {
+		t.Errorf("%d rows of single ids, %v", len(p.Rows), err)
+	}
+	t.Logf("%d single ids read in %s", n, time.Since(began))
+}
+
+// testBadFormats has rows that are no ids: before all that are, between two, behind all, and among
+// those of one number.
 func testBadFormats(t *testing.T, f Fixture) {
 	between := source.IDColumn{Format: source.UUID7}.Lowest(1<<62 + 6)
 	between[len(between)-1] = 'g'
@@ -189,16 +262,17 @@ func testBadFormats(t *testing.T, f Fixture) {
 		table, _ := newFormatted(t, f, 100+n, "VARCHAR(40)", c)
 		f.Exec(t, "INSERT INTO "+table+" VALUES (?, 'bad')", bad)
 		s := f.Source.Shard(formatSpec(table, c.Format))
-		var err error
-		for q := (source.Query{Limit: 2}); err == nil; {
-			var p source.Page
-			if err = s.Read(t.Context(), q, &p); err != nil || !p.More {
-				break
-			}
-			q.After = p.Rows[len(p.Rows)-1].ID
-		}
-		if !errors.Is(err, source.ErrUnfit) || !strings.Contains(err.Error(), fmt.Sprintf("%q", bad)) || !strings.Contains(err.Error(), "ID_FORMAT") {
-			t.Errorf("%q among UUIDs: %v", bad, err)
+		readToBad(t, s, bad, source.Query{Limit: 2})
+	}
+	c := source.IDColumn{Format: source.ULID}
+	of := string(c.Lowest(1<<62 + 1)[:24])
+	f.Exec(t, "CREATE TABLE inside (id VARCHAR(40) NOT NULL PRIMARY KEY, name VARCHAR(100))")
+	for _, end := range []string{"AA", "AI", "AZ"} {
+		f.Exec(t, "INSERT INTO inside VALUES (?, 'x')", of+end)
+	}
+	for limit := 1; limit < 5; limit++ {
+		for _, budget := range []int{0, 1, 40} {
+			readToBad(t, f.Source.Shard(formatSpec("inside", c.Format)), of+"AI", source.Query{Limit: limit, MaxBytes: budget})
 		}
 	}
 }

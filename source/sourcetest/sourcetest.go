@@ -107,6 +107,7 @@ func Run(t *testing.T, open func(t *testing.T) Fixture) {
 		{"changes in flight are shown where the traits say so", testChangesInFlight},
 		{"ids that are not integers keep their order, and rows of one number come together", testFormats},
 		{"an id that does not have the format is met", testBadFormats},
+		{"rows of one number are bounded, and single ones are asked for in their thousands", testManyFormats},
 	} {
 		t.Run(part.name, func(t *testing.T) { part.run(t, open(t)) })
 	}

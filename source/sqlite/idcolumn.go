@@ -101,21 +101,28 @@ func (c idColumn) within(ranges []source.Range) string {
 
 // readFormatPage reads a page of ids with a format.
 func (s *shard) readFormatPage(ctx context.Context, c *session, q source.Query, p *source.Page) error {
-	enough := false
+	enough, first, before := false, 0, 0
 	full, err := s.readRows(ctx, c, s.formatPage(q), nil, func(row []driver.Value) (full bool, err error) {
 		id, err := s.shape.ids.number(row[s.shape.columns.ID])
 		n := len(p.Rows)
 		switch {
-		case enough && (err != nil || id != p.Rows[n-1].ID):
-			// A row that is no id is the next page's.
-			return true, nil
 		case err != nil:
+			// Behind a full page, too: it may lie among the rows of the last id, behind which the
+			// next page begins.
 			return false, err
+		case enough && id != p.Rows[n-1].ID:
+			return true, nil
 		case n > 0 && id < p.Rows[n-1].ID:
 			return false, fmt.Errorf("%w: the id %d came after %d although its index is in order: look at the file with PRAGMA integrity_check", source.ErrUnfit, id, p.Rows[n-1].ID)
 		}
+		if n == 0 || id != p.Rows[n-1].ID {
+			first, before = n, p.Bytes
+		}
 		if err := s.appendRow(row, p); err != nil {
 			return false, err
+		}
+		if sharing, size := n+1-first, p.Bytes-before; sharing > source.SharingRows || size >= source.SharingBytes {
+			return false, s.shape.ids.Crowded(p.Rows[first].Values[s.shape.columns.ID], sharing, size)
 		}
 		enough = len(p.Rows) >= q.Limit || q.MaxBytes > 0 && p.Bytes >= q.MaxBytes
 		return false, nil
