@@ -249,7 +249,7 @@ func outboxUnderKills(t *testing.T, b *world.Bus) {
 	expectDeadLetters(t, deadLetters(t, o.Env, 0, "resend", "--stream", "outbox", "--row", fmt.Sprint(row), "--dry-run"), fmt.Sprintf("outbox/%d same", row))
 	expectDeadLetters(t, deadLetters(t, o.Env, 0, "resend", "--stream", "outbox", "--row", fmt.Sprint(row)), fmt.Sprintf("outbox/%d same", row))
 	if all := o.bus.ReadAll(t, o.topic("unknown")); len(all) != 1 || !bytes.Equal(all[0].Value, []byte("{}")) {
-		t.Errorf("the new destination has %q", all)
+		t.Errorf("the new destination has %v", all)
 	}
 	o.Scan("SELECT id FROM outbox WHERE payload IS NULL", &row)
 	expectDeadLetters(t, deadLetters(t, o.Env, 1, "resend", "--stream", "outbox", "--row", fmt.Sprint(row), "--dry-run"), fmt.Sprintf("outbox/%d refused", row))

@@ -93,7 +93,7 @@ func (s *scene) live(d time.Duration) {
 		}
 	}
 	for name, of := range s.streams {
-		s.t.Logf("%s: %s; %d late", name, &of.judge.Verdict, of.judge.Behind)
+		s.t.Logf("%s: %s; %d late, %d forgotten and published again", name, &of.judge.Verdict, of.judge.Behind, of.judge.Forgotten)
 		if of.writers != nil {
 			s.t.Logf("%s: %v", name, of.writers.Sums())
 		}

@@ -109,7 +109,11 @@ func newScene(t testing.TB, b *world.Bus, seed uint64, v variant) *scene {
 	s.daemon = world.NewDaemon(t, world.Faulty(t), s.env(stem).With(formats(seed)))
 	for name, of := range s.streams {
 		if of.writers != nil {
-			of.judge = world.NewEntityJudge(t, nil, world.Expect{Hops: true, Sampled: true, Forgets: v.forgets && name == together})
+			expect := world.Expect{Hops: true, Sampled: true}
+			if v.forgets && name == together {
+				expect.Forgets = forgetsAfter
+			}
+			of.judge = world.NewEntityJudge(t, nil, expect)
 		} else {
 			of.judge = world.NewRowJudge(t, nil, world.Expect{Reconciled: true, Sampled: true})
 		}
@@ -289,7 +293,7 @@ func (s *scene) rest(last bool) error {
 		}
 		of.judge.EndSection()
 		if of.judge.Repeated > 0 && s.bus.Once() {
-			of.judge.Add("stored twice", "%d events", of.judge.Repeated)
+			of.judge.Add("stored twice", "%d events: %s", of.judge.Repeated, strings.Join(of.judge.Repeats, "; "))
 		}
 	}
 	if last && s.variant.masked {

@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -52,12 +53,15 @@ func (v variant) env(stream string) world.Env {
 	return e
 }
 
+// forgetsAfter is the time for which a topic that forgets keeps tombstones, at least.
+const forgetsAfter = 6 * time.Second
+
 // compact has the broker compact a topic as often as it can.
 func (s *scene) compact(topic string) {
 	s.t.Helper()
 	retention := "600000"
 	if s.variant.forgets {
-		retention = "6000"
+		retention = strconv.FormatInt(forgetsAfter.Milliseconds(), 10)
 	}
 	configs := make(map[string]*string)
 	for name, value := range map[string]string{

@@ -72,8 +72,10 @@ type Message struct {
 	Key       string
 	Value     []byte
 	Headers   map[string]string
-	// At is when it was received, where Read returns it when the bus stored it.
-	At time.Time
+	// Stored is when the bus stored it, At when it was received; where Read returns it, the same.
+	Stored, At time.Time
+	// Offset is its offset, or its sequence in the stream of JetStream.
+	Offset int64
 }
 
 // Server is a real server that tests can harm. Its data stays.

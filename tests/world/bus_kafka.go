@@ -135,8 +135,9 @@ func kafkaMessage(r *kgo.Record) Message {
 	// The broker's clock has milliseconds: the message came before the end of this one.
 	m := Message{
 		Partition: fmt.Sprint(r.Partition), Key: string(r.Key), Value: r.Value, Headers: make(map[string]string, len(r.Headers)),
-		At: r.Timestamp.Add(time.Millisecond),
+		At: r.Timestamp.Add(time.Millisecond), Offset: r.Offset,
 	}
+	m.Stored = m.At
 	for _, h := range r.Headers {
 		m.Headers[h.Key] = string(h.Value)
 	}

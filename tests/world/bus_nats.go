@@ -152,7 +152,7 @@ func (b onNATS) consume(ctx context.Context, t testing.TB, name string, from, en
 		if err != nil {
 			return err
 		}
-		r := Message{Partition: name, Value: m.Data(), Headers: make(map[string]string), At: meta.Timestamp}
+		r := Message{Partition: name, Value: m.Data(), Headers: make(map[string]string), Stored: meta.Timestamp, At: meta.Timestamp, Offset: int64(meta.Sequence.Stream)}
 		for k, v := range m.Headers() {
 			r.Headers[k] = v[0]
 		}

@@ -43,9 +43,10 @@ type Expect struct {
 	// topic-partitions: those of a section are judged in the order of their stamps. A tombstone may
 	// be stated again for another row.
 	Hops bool
-	// Forgets says that the bus forgets deleted entities: their next event may have no link, or one
-	// to what the program still knew.
-	Forgets bool
+	// Forgets, where it is not 0, is after what time the bus forgets deleted entities: their next
+	// event by a later run may have no link, or one to what the program still knew, and so be one
+	// that the bus had before.
+	Forgets time.Duration
 }
 
 // Judge compares what a consumer received with what the writers recorded. Hand it all messages with
@@ -67,40 +68,6 @@ type Judge struct {
 	// fresh are the events of a section of entities that hop.
 	fresh  []*Event
 	record record
-}
-
-// copied is what is kept of a message to compare others with that have the same event id.
-type copied struct {
-	value digest
-	// at is the member modified, 0 if there is none, rest the document without it and meta.time.
-	at, rest digest
-}
-
-func copiedOf(e *Event) copied {
-	c := copied{value: digestOfBytes(e.Value)}
-	at := e.Data["modified"]
-	var of struct{ Meta map[string]json.RawMessage }
-	if document, err := Document(e.Message); len(at) == 0 || err != nil || json.Unmarshal(document, &of) != nil {
-		return c
-	}
-	c.at, c.rest = digestOfBytes(at), digestOf(fmt.Sprint(e.Links))+digestOfMembers(of.Meta, "time")+digestOfMembers(e.Data, "modified")
-	return c
-}
-
-// digestOfMembers returns a digest of all members of an object but one.
-func digestOfMembers(members map[string]json.RawMessage, but string) (sum digest) {
-	for name, value := range members {
-		if name != but {
-			sum += digestOf(name + ":" + string(value))
-		}
-	}
-	return sum
-}
-
-// repeats reports whether two messages have the same bytes, or differ in MODIFIED and so in
-// meta.time: a row whose MODIFIED changes is the same fact as before.
-func (c copied) repeats(other copied) bool {
-	return c.value == other.value || c.at != other.at && c.at != 0 && c.rest == other.rest
 }
 
 // record is what the writers of one table recorded.
@@ -180,7 +147,7 @@ func (j *Judge) Message(m Message) {
 		j.Origins[e.Origin()]++
 		j.valid(&e)
 	} else {
-		j.repeat(&e)
+		j.repeat(&e, was)
 		if !was.repeats(one) {
 			j.Add("one id for two events", "%s: %.300s", &e, m.Value)
 		}
@@ -205,16 +172,6 @@ func (j *Judge) ordered() {
 		j.record.event(e)
 	}
 	j.fresh = nil
-}
-
-// repeat judges an event that has come before: a person has asked for it, or not.
-func (j *Judge) repeat(e *Event) {
-	if e.Origin() != "republish" {
-		j.Repeated++
-		return
-	}
-	j.Again[e.ID]++
-	j.record.again(e)
 }
 
 // End judges what is missing and returns what was found.
@@ -326,6 +283,8 @@ type Event struct {
 	// that may be.
 	stated bus.State
 	behind bool
+	// forgotten says that the bus may have forgotten all of its entity before.
+	forgotten bool
 }
 
 func DecodeEvent(m Message) (Event, error) {

@@ -53,6 +53,22 @@ type chain struct {
 	disturbed bool
 	// said are the operations of its events, where the bus forgets them.
 	said map[string]event.Op
+	// gone is when the bus stored its newest message, if that says that it is deleted; run is the
+	// epoch of that message.
+	gone time.Time
+	run  uint64
+}
+
+// arrives notes the newest message. It reports whether the bus may have forgotten the entity when
+// the process read it that has published the message: the message before says that the entity is
+// deleted, is of an earlier run, and as old as that takes.
+func (c *chain) arrives(e *Event, forgets time.Duration) (forgotten bool) {
+	forgotten = forgets > 0 && !c.gone.IsZero() && c.run < e.stated.Epoch && e.Stored.Sub(c.gone) >= forgets
+	c.gone, c.run = time.Time{}, e.stated.Epoch
+	if e.Op == event.Deleted {
+		c.gone = e.Stored
+	}
+	return forgotten
 }
 
 // before returns the event that e has to follow: the last one, or where the bus may have forgotten
@@ -116,6 +132,7 @@ func (r *entityRecord) message(e *Event) {
 		c = &chain{version: -1}
 		r.chains[e.entity] = c
 	}
+	e.forgotten = c.arrives(e, r.expect.Forgets)
 	// A repeat, too: a consumer's fold goes back with it, and the program says the truth again.
 	_, again := r.first[digestOf(e.ID)]
 	c.disturbed = c.disturbed || e.behind && !(again && r.expect.Hops)
@@ -136,7 +153,7 @@ func (e *Event) readEntity() error {
 
 func (r *entityRecord) event(e *Event) {
 	c := r.chains[e.entity]
-	if r.expect.Forgets {
+	if r.expect.Forgets > 0 {
 		defer func() {
 			if c.said == nil {
 				c.said = make(map[string]event.Op)
@@ -208,7 +225,7 @@ func (r *entityRecord) content(e *Event) {
 
 // compareToLast judges an event by the one before it about the entity.
 func (r *entityRecord) compareToLast(c *chain, e *Event) {
-	last := c.before(e, r.expect.Forgets)
+	last := c.before(e, r.expect.Forgets > 0)
 	known := last == &c.last
 	switch first := last.ID == ""; {
 	case first && len(e.Links) > 0:

@@ -45,7 +45,7 @@ func plantedMessage(n, prev int, kind, key, data string) Message {
 		links = fmt.Sprintf(`[{"type":"PREVIOUS_VERSION","target":%q}]`, plantedID(prev))
 	}
 	return Message{
-		Key: key, At: plantedAt(float64(n)), Partition: "0",
+		Key: key, Stored: plantedAt(float64(n)), At: plantedAt(float64(n)), Partition: "0",
 		Headers: map[string]string{
 			"eiffel-id": plantedID(n), "eiffel-type": kind, "bridge-row-id": "7", "content-type": "application/json",
 			"bridge-origin": "tail", "bridge-domain": "bridge",
@@ -280,10 +280,10 @@ func TestTheJudgeFindsInStates(t *testing.T) {
 		"a link to another event there":                             {elsewhere(stateMessage(7, 1, "Modified", "X", 5)), `link: a "X"`, Expect{Hops: true}},
 		"an older state there":                                      {elsewhere(stateMessage(7, 6, "Modified", "X", 4)), `nothing new: a "X"`, Expect{Hops: true}},
 		"what does not match and never did":                         {with(stateMessage(8, 0, "FILTERED", "z", 0)), `operation: a "z"`, Expect{Hops: true}},
-		"nothing in a new event of what the bus forgot":             {instead(4, byRun(2, stateMessage(5, 0, "Added", "x", 3))), "", Expect{Hops: true, Forgets: true}},
-		"nothing in one behind what the program still knew":         {instead(4, byRun(2, stateMessage(5, 2, "Modified", "x", 3))), "", Expect{Hops: true, Forgets: true}},
+		"nothing in a new event of what the bus forgot":             {instead(4, byRun(2, stateMessage(5, 0, "Added", "x", 3))), "", Expect{Hops: true, Forgets: time.Second}},
+		"nothing in one behind what the program still knew":         {instead(4, byRun(2, stateMessage(5, 2, "Modified", "x", 3))), "", Expect{Hops: true, Forgets: time.Second}},
 		"a new event where the bus forgets nothing":                 {instead(4, byRun(2, stateMessage(5, 0, "Added", "x", 3))), `link: a "x"`, Expect{Hops: true}},
-		"a new event by the same process":                           {instead(4, stateMessage(5, 0, "Added", "x", 3)), `link: a "x"`, Expect{Hops: true, Forgets: true}},
+		"a new event by the same process":                           {instead(4, stateMessage(5, 0, "Added", "x", 3)), `link: a "x"`, Expect{Hops: true, Forgets: time.Second}},
 	} {
 		t.Run(what, func(t *testing.T) {
 			histories, tape := plantedStates()

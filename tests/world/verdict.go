@@ -23,6 +23,10 @@ type Verdict struct {
 	// Published counts distinct events, Repeated those that came once more, Doubtful rows whose
 	// COMMIT was never answered.
 	Published, Repeated, Doubtful int
+	// Repeats tell of the first repeats where both messages lie. Forgotten counts the events that
+	// came once more since the bus had forgotten them.
+	Repeats   []string
+	Forgotten int
 	// Ops counts the events by what they say, Origins by how the program noticed.
 	Ops, Origins map[string]int
 	// Again counts how often events were published again because a person has asked for it.
@@ -302,7 +306,7 @@ func repeatedComplaints(log string) (found []string) {
 }
 
 // Sections judges a world with rows and entities piece by piece, and forgets what is judged, also
-// in the record of the rows. What it keeps to find what comes again takes about 80 bytes an event.
+// in the record of the rows. What it keeps to find what comes again takes about 100 bytes an event.
 type Sections struct {
 	*Publisher
 	rows, entities section
