@@ -119,6 +119,9 @@ func testFold(t *testing.T, seed uint64) {
 	}
 	w := newFilteredWorld(t, event.Capability, filter)
 	w.options.MaxDeletes = 100
+	if seed%3 == 2 {
+		w.share()
+	}
 	c := &writer{w: w, rand: rand.New(rand.NewPCG(seed, 1)), rows: make(map[string]uint64)}
 	w.options.PageRows = 1 + c.rand.IntN(40)
 	for range 100 {
@@ -126,7 +129,7 @@ func testFold(t *testing.T, seed uint64) {
 	}
 	w.tail(1000)
 	busy := w.options
-	busy.Source = hooked{Shard: w.table, read: func(source.Query) error {
+	busy.Source = hooked{Shard: w.reads, read: func(source.Query) error {
 		for range 5 {
 			c.change()
 		}

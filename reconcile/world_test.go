@@ -28,8 +28,10 @@ var key = store.Key{Stream: "orders", Shard: "db.orders"}
 // world is a table, what was published of it, and the owner between the two, as the rules for
 // owners say.
 type world struct {
-	t       testing.TB
-	table   *memory.Table
+	t     testing.TB
+	table *memory.Table
+	// reads is the table, or what it is read by.
+	reads   source.Shard
 	store   *stored.Store
 	encoder *event.Encoder
 	options reconcile.Options
@@ -99,6 +101,7 @@ func newWorldOf(t testing.TB, kind event.Kind, spec source.Spec) *world {
 			source.Column{Name: "deleted", Kind: source.Int}, source.Column{Name: "created", Kind: source.DateTime}),
 	}
 	w.table.Loose = true
+	w.reads = w.table
 	w.encoder = newEncoder(t, kind)
 	v := stream.NewView(key.Stream, w.store, func(tp uint32) uint32 { return w.inForce(tp) })
 	w.options = reconcile.Options{
@@ -127,7 +130,7 @@ func (w *world) tail(limit int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	q := source.Query{After: w.position, Limit: limit}
-	if err := w.table.Read(context.Background(), q, &w.page); err != nil {
+	if err := w.reads.Read(context.Background(), q, &w.page); err != nil {
 		w.t.Error(err)
 		return
 	}
@@ -175,7 +178,7 @@ func (w *world) Nominate(ctx context.Context, n reconcile.Nomination) (verdict r
 		if q.Ranges == nil && q.Keys == nil {
 			continue
 		}
-		if err := w.table.Read(ctx, q, &w.page); err != nil {
+		if err := w.reads.Read(ctx, q, &w.page); err != nil {
 			return verdict, err
 		}
 		var asked [][]byte
@@ -323,13 +326,13 @@ func (w *world) readKeys(ctx context.Context, shard string, keys [][]byte) (stre
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	reading := stream.FoundRows{Rows: make([][]stream.Found, len(keys))}
-	if err := w.table.Read(ctx, source.Query{Limit: 1}, &w.page); err != nil {
+	if err := w.reads.Read(ctx, source.Query{Limit: 1}, &w.page); err != nil {
 		return reading, err
 	}
 	if err := w.encoder.Bind(w.page.Columns); err != nil {
 		return reading, err
 	}
-	if err := w.table.Read(ctx, source.Query{Keys: w.keys(keys), Limit: 1 << 20}, &w.page); err != nil {
+	if err := w.reads.Read(ctx, source.Query{Keys: w.keys(keys), Limit: 1 << 20}, &w.page); err != nil {
 		return reading, err
 	}
 	for _, row := range w.page.Rows {
@@ -392,7 +395,7 @@ func (w *world) run(mode reconcile.Mode) reconcile.Report {
 func (w *world) compare() {
 	w.t.Helper()
 	var page source.Page
-	if err := w.table.Read(context.Background(), source.Query{Limit: 1 << 30}, &page); err != nil {
+	if err := w.reads.Read(context.Background(), source.Query{Limit: 1 << 30}, &page); err != nil {
 		w.t.Fatal(err)
 	}
 	want := make(map[string][16]byte)
