@@ -98,7 +98,7 @@ func publishedRows(shards int) int {
 }
 
 // announcer returns a function that logs how a server hands out ids, once and after each change.
-func announcer(logger *slog.Logger) func(source.Traits) {
+func announcer(logger *slog.Logger, format source.IDFormat) func(source.Traits) {
 	var mu sync.Mutex
 	var last source.Traits
 	return func(t source.Traits) {
@@ -106,6 +106,9 @@ func announcer(logger *slog.Logger) func(source.Traits) {
 		defer mu.Unlock()
 		if t != last {
 			last = t
+			if format != "" {
+				t.OrderWhy = "ID_FORMAT says so"
+			}
 			logger.Info("server and ids", "server", t.Server, "order", t.Order, "order_reason", t.OrderWhy, "sees_uncommitted", t.Evidence, "reason", t.EvidenceWhy)
 		}
 	}

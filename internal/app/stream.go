@@ -65,7 +65,7 @@ func newStreams(cfg *config.Config, p *parts) ([]*appStream, error) {
 			if d.Name != "" {
 				logger = logger.With("source", d.Name)
 			}
-			s.limits[d], s.announce[d] = d.limits.Stream(), announcer(logger)
+			s.limits[d], s.announce[d] = d.limits.Stream(), announcer(logger, s.IDFormat())
 		}
 		s.openTombstones(cfg, p, modeOf)
 		if s.Kind == event.Capability {

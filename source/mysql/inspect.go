@@ -192,7 +192,12 @@ func (t *inspection) checkIDs(ctx context.Context, c conn) error {
 	if t.Spec.IDFormat != "" {
 		column, _ := t.Table.Column(t.Spec.ID)
 		ids, _ := idColumnOf(t.Spec.IDFormat, column)
-		return t.CheckFormat(ids, func(first bool, take func([]byte)) error {
+		primary := t.Table.Unique(column.Name)
+		_, evidence, why := t.server.evidence(t.create, primary != nil && primary.Name == "PRIMARY")
+		if evidence {
+			why = ""
+		}
+		return t.CheckFormat(ids, why, func(first bool, take func([]byte)) error {
 			most := map[bool]string{true: "MIN(", false: "MAX("}[first]
 			return c.query(ctx, "SELECT "+most+id+") AS outermost FROM "+t.quoted()+" HAVING outermost IS NOT NULL", func(get func(string) string) { take([]byte(get("outermost"))) })
 		})
@@ -215,7 +220,7 @@ func (t *inspection) checkIDs(ctx context.Context, c conn) error {
 // order returns how ids are taken to be handed out, and adds what contradicts that.
 func (t *inspection) order() (source.IDOrder, string) {
 	traits := t.server.order(t.create)
-	taken, why := t.Expected.Order, "by ID_ORDER"
+	taken, why := t.Expected.Order, t.OrderWhy()
 	if taken == "" {
 		taken, why = traits.Order, traits.OrderWhy
 	}

@@ -133,6 +133,28 @@ func TestInspect(t *testing.T) {
 			t.Errorf("found %v", found.Findings)
 		}
 	})
+	t.Run("ids with a format", func(t *testing.T) {
+		for rows, want := range map[string]string{
+			"NOT NULL)": "[note id-order]", ")": "[unsafe id-null]",
+			"NOT NULL); INSERT INTO t VALUES (''), ('01JDZ0G8Q0AAAAAAAAAAAAAAAA')":      "[unsafe id-type]",
+			"NOT NULL); INSERT INTO t VALUES ('01JDZ0G8Q0AAAAAAAAAAAAAAAA'), ('zebra')": "[unsafe id-type]",
+			"NOT NULL); INSERT INTO t VALUES ('01JDZ0G8Q0AAAAAAAAAAAAAAAA')":            "[note id-order]",
+		} {
+			b := newBase(t, rollback)
+			b.exec(t, "CREATE TABLE t (id TEXT PRIMARY KEY "+rows)
+			expected := source.Expected{Spec: source.Spec{Table: "t", ID: "id", IDFormat: source.ULID, UniqueKey: true}, Order: source.OrderNone}
+			found := b.source.Inspect(t.Context(), []source.Expected{expected}, 1).Tables[0]
+			var got []string
+			for _, f := range found.Findings {
+				if got = append(got, fmt.Sprintf("%s %s", f.Severity, f.Code)); strings.Contains(f.Do, "INTEGER") {
+					t.Errorf("%s: %s", rows, f.Do)
+				}
+			}
+			if fmt.Sprint(got) != want || found.Order != source.OrderNone || found.Why != "by ID_FORMAT" {
+				t.Errorf("%s: %s, ids are %s %s", rows, found.Findings, found.Order, found.Why)
+			}
+		}
+	})
 	t.Run("a file that is not there", func(t *testing.T) {
 		found := open(t, filepath.Join(t.TempDir(), "none.db")).Inspect(t.Context(), []source.Expected{{}}, 1)
 		if found.Tables != nil || len(found.Server.Findings) != 1 || found.Server.Findings[0].Code != inspect.SourceUnreachable {

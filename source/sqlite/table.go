@@ -293,7 +293,7 @@ func (s *Source) Inspect(ctx context.Context, tables []source.Expected, atOnce i
 		if err != nil {
 			t.Fault(explain(err), "the path")
 		} else if found.Order, found.Why = source.OrderStrict, "SQLite has one writer at a time"; expected.Order != "" {
-			found.Order, found.Why = expected.Order, "by ID_ORDER"
+			found.Order, found.Why = expected.Order, t.OrderWhy()
 		}
 		found.Findings = t.Findings
 		return found
@@ -320,9 +320,9 @@ func (t *inspection) inspect(ctx context.Context, c *session) error {
 	if t.Spec.IDFormat != "" && index != nil {
 		id, _ := t.Table.Column(t.Spec.ID)
 		ids, _ := idColumnOf(t.Spec.IDFormat, id, index)
-		return t.CheckFormat(ids.IDColumn, func(first bool, take func([]byte)) error {
-			most := map[bool]string{true: "MIN(", false: "MAX("}[first]
-			return c.query(ctx, "SELECT "+most+ids.name+") AS outermost FROM "+t.quoted()+" HAVING outermost IS NOT NULL", func(get func(string) string) { take([]byte(get("outermost"))) })
+		return t.CheckFormat(ids.IDColumn, "", func(first bool, take func([]byte)) error {
+			direction := map[bool]string{true: " ASC", false: " DESC"}[first]
+			return c.query(ctx, "SELECT "+ids.name+" AS outermost FROM "+t.quoted()+" WHERE "+ids.name+" IS NOT NULL ORDER BY "+ids.name+direction+" LIMIT 1", func(get func(string) string) { take([]byte(get("outermost"))) })
 		})
 	}
 	if t.Expected.Position == nil || t.Refusal() != nil {

@@ -131,7 +131,11 @@ func (t *Inspection) CheckID(refused string) *Index {
 			Says("name another column with %s, or let %s run", option.ID, t.Dialect.Who).Types("%s;", t.Dialect.AddUnique(id.Name))
 	}
 	if id.Nullable {
-		f := t.Found(inspect.Unsafe, inspect.IDNull, "has the id column %s that may be NULL", id.Name).Says("let %s %s", t.Dialect.Who, t.Dialect.MakeNotNull)
+		remedy := t.Dialect.MakeNotNull
+		if t.Spec.IDFormat != "" {
+			remedy = "make it NOT NULL"
+		}
+		f := t.Found(inspect.Unsafe, inspect.IDNull, "has the id column %s that may be NULL", id.Name).Says("let %s %s", t.Dialect.Who, remedy)
 		if statement := t.Dialect.SetNotNull(id.Name); statement != "" {
 			f.Types("%s;", statement)
 		}
@@ -319,9 +323,18 @@ func (t *Inspection) Fault(err error, database string) {
 	}
 }
 
+// OrderWhy names the setting that says how ids are handed out.
+func (t *Inspection) OrderWhy() string {
+	if t.Spec.IDFormat != "" {
+		return "by ID_FORMAT"
+	}
+	return "by ID_ORDER"
+}
+
 // CheckFormat says what ids with a format mean, and finds the lowest or the highest that does not
-// have it. Ends calls take with one of them, if there is one.
-func (t *Inspection) CheckFormat(ids source.IDColumn, ends func(first bool, take func([]byte)) error) error {
+// have it. Blind says why rows that are not committed do not show, "" where they do or need not.
+// Ends calls take with one of the two, if there is one.
+func (t *Inspection) CheckFormat(ids source.IDColumn, blind string, ends func(first bool, take func([]byte)) error) error {
 	for _, first := range []bool{true, false} {
 		err := ends(first, func(v []byte) {
 			if _, err := ids.Number(v); err != nil {
@@ -332,13 +345,28 @@ func (t *Inspection) CheckFormat(ids source.IDColumn, ends func(first bool, take
 			return err
 		}
 	}
+	t.noteFormat(ids.Format, blind)
+	return nil
+}
+
+// noteFormat says how rows are found whose ids have a format.
+func (t *Inspection) noteFormat(format source.IDFormat, blind string) {
 	what := "a reconcile finds its rows"
+	byModified := t.Spec.Modified != "" && t.Table.Modified(t.Spec) != nil
 	switch {
-	case t.Spec.Modified != "" && t.Table.Modified(t.Spec) != nil:
+	case byModified:
 		what = "rows are found by MODIFIED within a second, others by the next reconcile"
-	case ids.Format.HasTime():
+	case format.HasTime():
 		what = "new rows are found by the time in their ids within a second, those committed late as an update with MODIFIED is, and changes by the next reconcile"
 	}
 	t.Found(inspect.Note, inspect.IDOrder, "has ids that are not integers: %s", what).Says("nothing has to be done")
-	return nil
+	if modified, _ := t.Table.Column(t.Spec.Modified); byModified && modified.Nullable {
+		t.Found(inspect.Warning, inspect.IDOrder, "has the MODIFIED column %s that may be NULL: a row in which it is waits for the next reconcile", modified.Name).
+			Says("nothing where every INSERT sets it; otherwise let %s make it NOT NULL, with the time of the INSERT as its default", t.Dialect.Who)
+	}
+	if blind != "" && (byModified || format.HasTime()) {
+		t.Found(inspect.Warning, inspect.IDOrder, "shows new rows once they are committed alone (%s): one that shows more than 10 s after the time by which it is found, "+
+			"because its transaction was long, this server lags or a clock differs, waits for the next reconcile", blind).
+			Says("nothing where that is soon enough; otherwise have reconciles come more often, or bridge read the one server that takes the writes, with the id as the primary key")
+	}
 }

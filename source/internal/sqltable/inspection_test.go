@@ -97,3 +97,38 @@ func TestAKeyIsCheckedByItsTypeAndItsIndex(t *testing.T) {
 		}
 	}
 }
+
+// TestHowRowsWithAFormatAreFound: where some of them wait for a reconcile, it is a warning.
+func TestHowRowsWithAFormatAreFound(t *testing.T) {
+	const note, warning = "note id-order", "warning id-order"
+	for _, c := range []struct {
+		format             source.IDFormat
+		modified, nullable bool
+		blind              string
+		want               []string
+	}{
+		{source.ULID, false, false, "", []string{note}},
+		{source.ULID, false, false, "a replica", []string{note, warning}},
+		{source.ULID, true, false, "", []string{note}},
+		{source.ULID, true, true, "a replica", []string{note, warning, warning}},
+		{source.UUID, false, false, "a replica", []string{note}},
+		{source.UUID, true, false, "a replica", []string{note, warning}},
+	} {
+		r := sqltable.Inspection{Spec: source.Spec{ID: "id", IDFormat: c.format}}
+		r.Table.Indexes = []sqltable.Index{{Name: "PRIMARY", Unique: true, Columns: []sqltable.IndexColumn{{Name: "id"}}}, {Name: "m", Columns: []sqltable.IndexColumn{{Name: "m"}}}}
+		r.Table.Columns = []sqltable.Column{{Column: source.Column{Name: "id", Kind: source.Text}}, {Column: source.Column{Name: "m"}, Nullable: c.nullable}}
+		if c.modified {
+			r.Spec.Modified = "m"
+		}
+		if err := r.CheckFormat(source.IDColumn{Format: c.format}, c.blind, func(bool, func([]byte)) error { return nil }); err != nil {
+			t.Error(err)
+		}
+		var codes []string
+		for _, f := range r.Findings {
+			codes = append(codes, fmt.Sprintf("%s %s", f.Severity, f.Code))
+		}
+		if !slices.Equal(codes, c.want) {
+			t.Errorf("%+v: found %v", c, r.Findings)
+		}
+	}
+}
