@@ -85,6 +85,9 @@ type ChangeQuery struct {
 	// Ranges, when not nil, are the ids whose rows are wanted, in place of After and Through:
 	// ascending and disjoint. They come in ascending order of their ids.
 	Ranges []Range
+	// Rows, where ids have a format, are the texts of the ids in Ranges that are wanted: others
+	// that have the same numbers need not come.
+	Rows []string
 	// Uncommitted includes rows of open transactions, in their uncommitted state. It and Ranges
 	// need Traits.Uncommitted.
 	Uncommitted bool
@@ -110,8 +113,7 @@ type ChangeReader interface {
 	// begins with MODIFIED, or by that of the id where Columns.ByID says so. It fails with ErrUnfit
 	// if the spec names no MODIFIED column or no index begins with it, and with ErrAltered if the
 	// values of the query are of another kind than the column's. It leaves out rows whose MODIFIED
-	// is NULL. Where ids have a format and Ranges is set, it has all rows of an id or none, and may
-	// go beyond Limit for that.
+	// is NULL.
 	ReadChanges(ctx context.Context, q ChangeQuery, c *Changes) error
 }
 

@@ -240,12 +240,15 @@ type found struct {
 // lookup reads the MODIFIED of the rows of list by id.
 func (f *far) lookup(ctx context.Context, list []source.Cursor, uncommitted bool) (found, error) {
 	ids := make([]uint64, len(list))
+	var texts []string
 	for i, at := range list {
-		ids[i] = at.ID
+		if ids[i] = at.ID; at.Row != "" {
+			texts = append(texts, at.Row)
+		}
 	}
 	slices.Sort(ids)
 	read := &f.changes.list
-	q := source.ChangeQuery{Ranges: source.RangesOf(ids), Limit: len(ids) + 1, Uncommitted: uncommitted}
+	q := source.ChangeQuery{Ranges: source.RangesOf(ids), Rows: texts, Limit: len(ids) + 1, Uncommitted: uncommitted}
 	if err := f.changes.reader.changes(ctx, q, read); err != nil {
 		return found{}, err
 	}

@@ -4,7 +4,8 @@ import (
 	"context"
 	"database/sql/driver"
 	"fmt"
-	"math"
+	"slices"
+	"strings"
 
 	"example.org/bridge/source"
 	"example.org/bridge/source/internal/sqltable"
@@ -28,15 +29,26 @@ func (s *shard) readChanges(ctx context.Context, session conn, q source.ChangeQu
 	if column.Format != "" {
 		by = s.shape.index
 	}
+	for _, v := range q.Rows {
+		if id.Format == "" || id.Stored(v) == nil {
+			return fmt.Errorf("%w: %q is not an id", source.ErrAltered, v)
+		}
+	}
 	for _, v := range []string{q.After.Modified, q.Through} {
 		if v != "" && (column.Format == "" && !timeForms[column.Kind].MatchString(v) || column.Format != "" && id.Stored(v) == nil) {
 			return fmt.Errorf("%w: %q is not a value of the column %q", source.ErrAltered, v, column.Name)
 		}
 	}
-	head, more, err := s.list(ctx, session, q.Ranges, s.shape.changesAtOnce(q), listing{
+	ranges := q.Ranges
+	if q.Rows != nil {
+		ranges = nil
+	}
+	head, more, err := s.list(ctx, session, ranges, q.Limit, listing{
 		columns: []string{modified, id.name},
 		from: func(part []source.Range) string {
 			switch {
+			case q.Rows != nil:
+				return forceIndex(s.shape.index) + " WHERE " + id.oneOf(q.Rows) + " AND " + modified + " IS NOT NULL ORDER BY " + id.name
 			case q.Ranges != nil:
 				return forceIndex(s.shape.index) + " WHERE " + inRanges(id, part) + " AND " + modified + " IS NOT NULL ORDER BY " + id.name
 			case column.Format != "":
@@ -61,12 +73,20 @@ func (s *shard) readChanges(ctx context.Context, session conn, q source.ChangeQu
 	return err
 }
 
-// changesAtOnce returns the limit of a read: one by ids with a format has all rows of these.
-func (sh *shape) changesAtOnce(q source.ChangeQuery) int {
-	if q.Ranges != nil && sh.ids.Format != "" {
-		return math.MaxInt32
+// oneOf returns the condition that the id is that of one of texts.
+func (c idColumn) oneOf(texts []string) string {
+	if len(texts) == 0 {
+		return "FALSE"
 	}
-	return q.Limit
+	var lists []string
+	for some := range slices.Chunk(texts, listAtOnce) {
+		values := make([]string, len(some))
+		for i, text := range some {
+			values[i] = c.literal(c.Stored(text))
+		}
+		lists = append(lists, c.name+" IN ("+strings.Join(values, ", ")+")")
+	}
+	return "(" + strings.Join(lists, " OR ") + ")"
 }
 
 // behind returns the condition that a row lies after q.After and not after q.Through, where the id

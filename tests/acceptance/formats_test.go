@@ -48,9 +48,11 @@ func TestIDsThatAreNotIntegers(t *testing.T) {
 			p.Start()
 		}
 		check(t, late.Commit())
-		// Longer than what is read again each second.
+		// Longer than what is read again each second, and by a process that has not seen it.
 		world.Pause(12 * time.Second)
 		stop()
+		p.Kill()
+		p.Start()
 		f.allThere("while one transaction is open")
 		reconciled := p.Metric(reconciledRows)
 		check(t, far.Commit())
