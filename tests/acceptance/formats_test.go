@@ -48,8 +48,8 @@ func TestIDsThatAreNotIntegers(t *testing.T) {
 			p.Start()
 		}
 		check(t, late.Commit())
-		// Longer than what is read again each second, and by a process that has not seen it.
-		world.Pause(12 * time.Second)
+		// Longer than what is read again each second, and at first by a process that begins.
+		world.Pause(25 * time.Second)
 		stop()
 		p.Kill()
 		p.Start()
