@@ -13,6 +13,7 @@ import (
 	"example.org/bridge/event"
 	"example.org/bridge/reconcile"
 	"example.org/bridge/source"
+	"example.org/bridge/source/sourcetest/memory"
 	"example.org/bridge/tests/testall"
 )
 
@@ -120,7 +121,8 @@ func testFold(t *testing.T, seed uint64) {
 	w := newFilteredWorld(t, event.Capability, filter)
 	w.options.MaxDeletes = 100
 	if seed%3 == 2 {
-		w.share()
+		w.reads = memory.Sharing(w.table)
+		w.options.Source = w.reads
 	}
 	c := &writer{w: w, rand: rand.New(rand.NewPCG(seed, 1)), rows: make(map[string]uint64)}
 	w.options.PageRows = 1 + c.rand.IntN(40)

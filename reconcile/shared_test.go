@@ -1,62 +1,13 @@
 package reconcile_test
 
 import (
-	"context"
 	"fmt"
 	"testing"
 
 	"example.org/bridge/event"
 	"example.org/bridge/reconcile"
-	"example.org/bridge/source"
+	"example.org/bridge/source/sourcetest/memory"
 )
-
-// shared is a table of which each three ids are one, as several ids with a format may be.
-type shared struct {
-	source.Shard
-	columns map[*source.Columns]*source.Columns
-}
-
-const sharing = 3
-
-// share has rows of the world share ids, with what reads them.
-func (w *world) share() {
-	w.reads = shared{w.table, make(map[*source.Columns]*source.Columns)}
-	w.options.Source = w.reads
-}
-
-func (s shared) Read(ctx context.Context, q source.Query, p *source.Page) error {
-	limit := q.Limit
-	if q.Keys == nil {
-		q.Limit, q.MaxBytes = 1<<30, 0
-	}
-	q.After = min(q.After, 1<<60) * sharing
-	q.Through = min(q.Through, 1<<60) * sharing
-	var ranges []source.Range
-	for _, r := range q.Ranges {
-		ranges = append(ranges, source.Range{First: r.First*sharing - sharing + 1, Last: r.Last * sharing})
-	}
-	if q.Ranges = ranges; ranges != nil {
-		q.Ranges = source.JoinRanges(ranges, 0)
-	}
-	if err := s.Shard.Read(ctx, q, p); err != nil {
-		return err
-	}
-	if s.columns[p.Columns] == nil {
-		own := *p.Columns
-		own.IDFormat = source.ULID
-		s.columns[p.Columns] = &own
-	}
-	p.Columns, p.MaxID = s.columns[p.Columns], (p.MaxID+sharing-1)/sharing
-	for i := range p.Rows {
-		p.Rows[i].ID = (p.Rows[i].ID + sharing - 1) / sharing
-	}
-	for i := limit; q.Keys == nil && i < len(p.Rows); i++ {
-		if p.Rows[i].ID != p.Rows[i-1].ID {
-			p.Rows, p.More = p.Rows[:i], true
-		}
-	}
-	return nil
-}
 
 // TestRowsThatShareAnID: of the rows of one id each is compared with its own entity, also by a run
 // that was cut short among them.
@@ -74,7 +25,8 @@ func TestRowsThatShareAnID(t *testing.T) {
 	} {
 		world := func(rows int) *world {
 			w := newWorld(t, event.Capability)
-			w.share()
+			w.reads = memory.Sharing(w.table)
+			w.options.Source = w.reads
 			w.options.PageRows = rows
 			w.fill("a", 30)
 			w.play(c.script)

@@ -14,9 +14,10 @@ import (
 
 // life publishes a random history of a few entities, whose events follow on one another as bridge
 // has them do. It returns the messages of each entity.
-func life(t *testing.T, random *rand.Rand) (w *world, of map[string][]int) {
+func life(t *testing.T, random *rand.Rand, sharing bool) (w *world, of map[string][]int) {
 	t.Helper()
 	w, of = newWorld(t, event.Capability), make(map[string][]int)
+	w.sharing = sharing
 	rows, state := make(map[string]uint64), 0
 	for range 60 {
 		name := string(rune('a' + random.IntN(6)))
@@ -37,13 +38,14 @@ func life(t *testing.T, random *rand.Rand) (w *world, of map[string][]int) {
 
 var (
 	moments = regexp.MustCompile(`"time":[0-9]+`)
+	ulids   = regexp.MustCompile(`("id":"[0-9A-Z]{13})[^"]{13}"`)
 	names   = regexp.MustCompile(`"[^"]*":`)
 )
 
 // TestNoSingleFaultIsMissed plants every fault at every message of random histories.
 func TestNoSingleFaultIsMissed(t *testing.T) {
-	for seed := range uint64(testall.Cases(1, 3)) {
-		w, of := life(t, rand.New(rand.NewPCG(seed, 1)))
+	for seed := range uint64(testall.Cases(2, 4)) {
+		w, of := life(t, rand.New(rand.NewPCG(seed, 1)), seed%2 == 1)
 		clean := slices.Clone(w.bus.messages)
 		mustFind := func(what string, messages []*message) {
 			t.Helper()
@@ -63,6 +65,10 @@ func TestNoSingleFaultIsMissed(t *testing.T) {
 			altered[i] = &m
 			if bytes.Contains(m.Value, []byte("ABSENT")) && bytes.Equal(moments.ReplaceAll(m.Value, nil), moments.ReplaceAll(clean[i].Value, nil)) {
 				// When a row was looked for and not found is told by nothing else.
+				continue
+			}
+			if of := []byte("$1"); w.sharing && bytes.Equal(ulids.ReplaceAll(m.Value, of), ulids.ReplaceAll(clean[i].Value, of)) {
+				// The last bits of an id that is not the key are told by nothing else.
 				continue
 			}
 			if i == 0 && !slices.EqualFunc(names.FindAll(m.Value, -1), names.FindAll(clean[i].Value, -1), bytes.Equal) {
@@ -86,7 +92,7 @@ func TestNoSingleFaultIsMissed(t *testing.T) {
 func TestRepeatedRunsAreNoFault(t *testing.T) {
 	for seed := range uint64(20) {
 		random := rand.New(rand.NewPCG(seed, 2))
-		w, _ := life(t, random)
+		w, _ := life(t, random, seed%2 == 1)
 		var messages []*message
 		for i := 0; i < len(w.bus.messages); i++ {
 			m := *w.bus.messages[i]

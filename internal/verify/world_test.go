@@ -19,8 +19,10 @@ import (
 
 // world is a table, and a bus with the events that a bridge publishes of it.
 type world struct {
-	t       *testing.T
-	table   *memory.Table
+	t     *testing.T
+	table *memory.Table
+	// sharing says that the rows are those of memory.Sharing.
+	sharing bool
 	options event.Options
 	encoder *event.Encoder
 	bus     *recording
@@ -54,6 +56,13 @@ func newWorld(t *testing.T, kind event.Kind) *world {
 	return w
 }
 
+func (w *world) reads() source.Shard {
+	if w.sharing {
+		return memory.Sharing(w.table)
+	}
+	return w.table
+}
+
 func (w *world) newEncoder() *event.Encoder {
 	w.t.Helper()
 	e, err := event.NewEncoder(w.options)
@@ -74,8 +83,14 @@ func (w *world) insert(name, state string) uint64 {
 func (w *world) publish(id uint64) {
 	w.t.Helper()
 	var page source.Page
-	if err := w.table.Read(w.t.Context(), source.Query{Ranges: []source.Range{{First: id, Last: id}}, Limit: 1}, &page); err != nil {
-		w.t.Fatal(err)
+	read := func(s source.Shard, q source.Query) {
+		if err := s.Read(w.t.Context(), q, &page); err != nil {
+			w.t.Fatal(err)
+		}
+	}
+	read(w.table, source.Query{Ranges: []source.Range{{First: id, Last: id}}, Limit: 1})
+	if w.sharing {
+		read(w.reads(), source.Query{Keys: [][][]byte{{bytes.Clone(page.Rows[0].Values[1])}}, Limit: 1})
 	}
 	if err := w.encoder.Bind(page.Columns); err != nil {
 		w.t.Fatal(err)
@@ -105,6 +120,9 @@ func (w *world) replace(old uint64, name, state string) uint64 {
 func (w *world) remove(id uint64, name string) {
 	w.t.Helper()
 	w.table.Delete(id)
+	if w.sharing {
+		id = memory.Shared(id)
+	}
 	w.read, w.previous = time.Now(), w.last[name]
 	_, ev, err := w.encoder.AppendAbsent(nil, event.Absent{Key: event.AppendKeyText(nil, []byte(name)), ID: id, Read: w.read, Predecessor: w.previous})
 	w.send(ev, id, err)
@@ -183,7 +201,7 @@ func (w *world) check(adjust ...func(*verify.Options)) *verify.Report {
 	w.t.Helper()
 	o := verify.Options{
 		Bus: w.open(), Pause: time.Millisecond,
-		Shards: []verify.Shard{{Stream: "things", Name: w.options.Shard, Kind: w.options.Kind, Source: w.table, Encoder: w.newEncoder()}},
+		Shards: []verify.Shard{{Stream: "things", Name: w.options.Shard, Kind: w.options.Kind, Source: w.reads(), Encoder: w.newEncoder()}},
 	}
 	for _, f := range adjust {
 		f(&o)
