@@ -39,16 +39,19 @@ func (s *shard) readChanges(ctx context.Context, session conn, q source.ChangeQu
 			return fmt.Errorf("%w: %q is not a value of the column %q", source.ErrAltered, v, column.Name)
 		}
 	}
-	ranges := q.Ranges
+	ranges, rows := q.Ranges, slices.Sorted(slices.Values(q.Rows))
 	if q.Rows != nil {
-		ranges = nil
+		// As many as there are rows: they say how the read is split.
+		ranges = make([]source.Range, len(rows))
 	}
 	head, more, err := s.list(ctx, session, ranges, q.Limit, listing{
 		columns: []string{modified, id.name},
 		from: func(part []source.Range) string {
 			switch {
 			case q.Rows != nil:
-				return forceIndex(s.shape.index) + " WHERE " + id.oneOf(q.Rows) + " AND " + modified + " IS NOT NULL ORDER BY " + id.name
+				some := rows[:len(part)]
+				rows = rows[len(part):]
+				return forceIndex(s.shape.index) + " WHERE " + id.oneOf(some) + " AND " + modified + " IS NOT NULL ORDER BY " + id.name
 			case q.Ranges != nil:
 				return forceIndex(s.shape.index) + " WHERE " + inRanges(id, part) + " AND " + modified + " IS NOT NULL ORDER BY " + id.name
 			case column.Format != "":
@@ -78,15 +81,11 @@ func (c idColumn) oneOf(texts []string) string {
 	if len(texts) == 0 {
 		return "FALSE"
 	}
-	var lists []string
-	for some := range slices.Chunk(texts, listAtOnce) {
-		values := make([]string, len(some))
-		for i, text := range some {
-			values[i] = c.literal(c.Stored(text))
-		}
-		lists = append(lists, c.name+" IN ("+strings.Join(values, ", ")+")")
+	values := make([]string, len(texts))
+	for i, text := range texts {
+		values[i] = c.literal(c.Stored(text))
 	}
-	return "(" + strings.Join(lists, " OR ") + ")"
+	return c.name + " IN (" + strings.Join(values, ", ") + ")"
 }
 
 // behind returns the condition that a row lies after q.After and not after q.Through, where the id

@@ -71,3 +71,6 @@ func ChangesCost(ctx context.Context, reader source.Shard, q source.ChangeQuery,
 	s := reader.(*shard)
 	return cost(ctx, s, func(ctx context.Context, c conn) error { return s.readChanges(ctx, c, q, found) })
 }
+
+// Interrupt leaves a shard as a read does that was to read all rows of an id and failed.
+func Interrupt(s source.Shard, id uint64) { s.(*shard).reader.again = id }
