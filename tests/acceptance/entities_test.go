@@ -2,6 +2,7 @@ package acceptance
 
 import (
 	"fmt"
+	"net/http"
 	"slices"
 	"strings"
 	"testing"
@@ -37,7 +38,7 @@ func expire(t *testing.T, b *world.Bus) {
 	w := world.Empty(t, testenv.MariaDB(t))
 	w.Exec(`CREATE TABLE leases (id int unsigned NOT NULL AUTO_INCREMENT PRIMARY KEY, name varchar(32) COLLATE utf8mb4_bin NOT NULL UNIQUE,
 		touched timestamp(3) NOT NULL DEFAULT CURRENT_TIMESTAMP(3), KEY (touched))`)
-	p := w.Publish(b, world.Publishing{Follow: true, Streams: []world.Stream{{Name: "leases", Table: "leases", Kind: "capability", Env: world.Env{
+	p := w.Publish(b, world.Publishing{Follow: true, Env: world.Env{"BRIDGE_BATCH_ROWS": "5"}, Streams: []world.Stream{{Name: "leases", Table: "leases", Kind: "capability", Env: world.Env{
 		"KEY": "name", "MODIFIED": "touched", "STALE_AFTER": "10m", "STABILITY_WINDOW": "0s", "RECONCILE_INTERVAL": "1s",
 	}}}})
 	l := &leases{t, w, p.Daemon, p.Tape(), b.Once()}
@@ -78,10 +79,40 @@ func expire(t *testing.T, b *world.Bus) {
 	}
 	l.touch("1 hour", "id <= 59")
 	world.AwaitUnready(l, l.daemon, "--allow-deletes")
-	l.daemon.Reconcile("--allow-deletes", "leases")
-	l.matches()
+	l.killedWhileAllowed()
 	l.checkTurns()
 	mustVerify(t, l.daemon.Env)
+}
+
+// killedWhileAllowed agrees to deletes, and kills the program in the midst of them. They go on, or a
+// person is asked once more.
+func (l *leases) killedWhileAllowed() {
+	l.Helper()
+	before := l.tape.Count()
+	if status, body := l.daemon.Post("/api/v1/streams/leases/reconcile?allowDeletes=true"); status != http.StatusAccepted {
+		l.Fatalf("the agreement: %d %s", status, body)
+	}
+	deletes := func() int {
+		names := make(map[string]bool)
+		for _, m := range l.tape.From(before) {
+			names[member(decode(l, m), "name")] = true
+		}
+		return len(names)
+	}
+	world.Eventually(l, time.Minute, "deletes begin", func() bool { return deletes() > 0 })
+	l.daemon.Kill()
+	l.Logf("killed behind %d deletes", deletes())
+	l.daemon.Start()
+	asked := false
+	world.Eventually(l, 2*time.Minute, "the deletes go on", func() bool {
+		_, body := l.daemon.Get("/readyz")
+		asked = strings.Contains(body, "--allow-deletes")
+		return asked || deletes() == 59
+	})
+	if asked {
+		l.daemon.Reconcile("--allow-deletes", "leases")
+	}
+	l.matches()
 }
 
 // touch sets when rows were touched.

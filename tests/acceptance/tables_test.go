@@ -13,19 +13,21 @@ import (
 	"example.org/bridge/tests/world"
 )
 
-// TestFaultsThatOnlyAPersonCanFix takes away a table, a column and a grant, each from one of four
-// streams.
+// TestFaultsThatOnlyAPersonCanFix takes away a table, a column and a grant, each from one of five
+// streams, and gives one a row that the bus does not take.
 func TestFaultsThatOnlyAPersonCanFix(t *testing.T) {
 	testall.Beside(t)
-	b := world.NATSBus(testenv.NATS(t))
-	table := world.Empty(t, testenv.MariaDB(t))
-	for _, name := range []string{"fine", "columnless", "hidden"} {
+	bus := testenv.StartNATS(t, testenv.NATSLines("max_payload: 20000"))
+	b := world.NATSBus(bus)
+	table := world.Empty(t, testenv.StartMariaDB(t))
+	for _, name := range []string{"fine", "columnless", "hidden", "heavy"} {
 		table.Exec("CREATE TABLE " + name + " (id bigint unsigned NOT NULL AUTO_INCREMENT PRIMARY KEY, body text)")
 		table.Exec("INSERT INTO " + name + " (body) VALUES ('x')")
 	}
 	user := "narrow_" + table.Name[max(0, len(table.Name)-12):]
 	table.Exec(fmt.Sprintf("CREATE USER '%s'@'%%' IDENTIFIED BY 'hunter2-secret'", user))
-	for _, name := range []string{"fine", "columnless"} {
+	table.Exec("INSERT INTO heavy (body) VALUES (?)", large())
+	for _, name := range []string{"fine", "columnless", "heavy"} {
 		table.Exec(fmt.Sprintf("GRANT SELECT ON `%s`.%s TO '%s'@'%%'", table.Name, name, user))
 	}
 	// A grant outlives its table.
@@ -33,21 +35,26 @@ func TestFaultsThatOnlyAPersonCanFix(t *testing.T) {
 	table.Exec(fmt.Sprintf("GRANT SELECT ON `%s`.gone TO '%s'@'%%'", table.Name, user))
 	table.Exec("DROP TABLE gone")
 	var streams []world.Stream
-	for _, name := range []string{"fine", "gone", "columnless", "hidden"} {
+	for _, name := range []string{"fine", "gone", "columnless", "hidden", "heavy"} {
 		streams = append(streams, world.Stream{Name: name, Table: name, Kind: "release"})
 	}
-	d := table.Publish(b, world.Publishing{Streams: streams, Env: world.Env{
-		"BRIDGE_SOURCE_URL": table.Server.URL(user, "hunter2-secret", table.Name), "BRIDGE_STREAM_COLUMNLESS_CREATED": "born",
+	d := table.Publish(b, world.Publishing{Path: world.Faulty(t), Streams: streams, Env: world.Env{
+		timesVariable: "quiet_after=1s,hot_time=1s", "BRIDGE_SOURCE_URL": table.Server.URL(user, "hunter2-secret", table.Name), "BRIDGE_STREAM_COLUMNLESS_CREATED": "born",
 	}})
 	d.Start()
 	for stream, words := range map[string][]string{
 		"gone":       {"gone", "exist"},
 		"columnless": {"born"},
 		"hidden":     {"GRANT SELECT ON", "hidden"},
+		"heavy":      {"row 2 of", "max_payload"},
 	} {
 		world.AwaitStopped(t, d.Daemon, stream, words...)
 	}
-	world.Eventually(t, time.Minute, "the fine stream goes on", func() bool { return d.Position("fine") == 1 })
+	goesOn := func(stream string, id uint64) {
+		t.Helper()
+		world.Eventually(t, time.Minute, stream+" goes on", func() bool { return d.Position(stream) == id })
+	}
+	goesOn("fine", 1)
 
 	t.Run("and goes on by itself once the table is back", func(t *testing.T) {
 		table.Exec("CREATE TABLE gone (id bigint unsigned NOT NULL AUTO_INCREMENT PRIMARY KEY, body text)")
@@ -55,10 +62,32 @@ func TestFaultsThatOnlyAPersonCanFix(t *testing.T) {
 		table.Exec("ALTER TABLE columnless ADD COLUMN born datetime(6) NOT NULL DEFAULT '2020-01-01'")
 		table.Exec(fmt.Sprintf("GRANT SELECT ON `%s`.hidden TO '%s'@'%%'", table.Name, user))
 		for _, stream := range []string{"gone", "columnless", "hidden"} {
-			world.Eventually(t, time.Minute, stream+" goes on", func() bool { return d.Position(stream) == 1 })
+			goesOn(stream, 1)
 		}
+	})
+	t.Run("and after a restart, once the bus takes the row", func(t *testing.T) {
+		bus.Reconfigure(t, "max_payload: 20000", "max_payload: 200000")
+		d.Term()
+		d.Start()
+		goesOn("heavy", 2)
 		world.AwaitReady(t, d.Daemon)
 	})
+	t.Run("and where an idle table is made again, and the database restarts", func(t *testing.T) {
+		world.Pause(3 * time.Second)
+		table.Exec("DROP TABLE gone")
+		world.AwaitStopped(t, d.Daemon, "gone", "exist")
+		table.Exec("CREATE TABLE gone (id bigint unsigned NOT NULL AUTO_INCREMENT PRIMARY KEY, body text) AUTO_INCREMENT = 1000")
+		table.Exec("INSERT INTO gone (body) VALUES ('x')")
+		table.Server.Restart(t)
+		table.Exec("INSERT INTO gone (body) VALUES ('x')")
+		goesOn("gone", 1001)
+		world.AwaitReady(t, d.Daemon)
+	})
+	for stream, rows := range map[string]int64{"fine": 1, "gone": 3, "columnless": 1, "hidden": 1, "heavy": 2} {
+		if n := b.Count(t, d.Destination(stream)); n != rows {
+			t.Errorf("%s: %d messages of %d rows", stream, n, rows)
+		}
+	}
 	if strings.Contains(d.Log.String(), "hunter2-secret") {
 		t.Error("the log holds the password")
 	}

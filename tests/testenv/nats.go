@@ -1,6 +1,7 @@
 package testenv
 
 import (
+	"bytes"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -146,6 +147,14 @@ func NATSPassword(user, password string) NATSOption {
 		c.line("authorization { user: %q, password: %q, timeout: 60 }", user, password)
 		c.login = append(c.login, nats.UserInfo(user, password))
 	}
+}
+
+// Reconfigure replaces a text in the configuration, and starts the server again.
+func (s *NATSServer) Reconfigure(t testing.TB, former, text string) {
+	t.Helper()
+	path := s.args[len(s.args)-1]
+	writeFile(t, path, bytes.Replace(must(os.ReadFile(path))(t), []byte(former), []byte(text), 1))
+	s.Restart(t)
 }
 
 // NATSTLS has the server show the certificate in certFile and, with clients, ask for one signed by
