@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"example.org/bridge/source"
+	"example.org/bridge/tests/testall"
 )
 
 // TestExpire: a row is stale by the database's clock alone, never before its time, and a read by
@@ -69,19 +70,20 @@ func refill(p *source.Page, column source.Column, now time.Time, value string) {
 // that no row expires that was touched a second ago.
 func TestExpireWhereClocksAreSetBack(t *testing.T) {
 	t.Parallel()
+	apart := testall.Cases(390*time.Minute, 30*time.Minute)
 	for _, name := range []string{"America/New_York", "Europe/Berlin", "Australia/Sydney", "Australia/Lord_Howe"} {
 		zone, err := time.LoadLocation(name)
 		if err != nil {
 			t.Fatal(err)
 		}
 		p := new(source.Page) // one for all: the memory of each would take longest
-		// Each half hour around a change of the clocks, some hours of the other days.
+		// Each half hour around a change of the clocks, and with all cases of the other days, too.
 		step := func(now time.Time) time.Duration {
 			_, before := now.Add(-36 * time.Hour).In(zone).Zone()
 			if _, behind := now.Add(36 * time.Hour).In(zone).Zone(); before != behind {
 				return 30 * time.Minute
 			}
-			return 390 * time.Minute
+			return apart
 		}
 		for now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC); now.Year() == 2026; now = now.Add(step(now)) {
 			for ago, most := range map[time.Duration]bool{time.Second: false, 3 * time.Hour: true} {

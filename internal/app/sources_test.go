@@ -182,6 +182,26 @@ func TestNoServerIsTheOne(t *testing.T) {
 	}
 }
 
+// TestPatternsAlone: a process that knows no table of any server takes over once one answers.
+func TestPatternsAlone(t *testing.T) {
+	s := newServers(t)
+	s.configure(serversEnv("BRIDGE_STREAM_MOVES_TABLE", "a/shop.*,b/shop.*"))
+	sources, err := OpenSources(s.cfg, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := &entitlement{of: &admissions{parts: &parts{sources: sources}, cfg: s.cfg}}
+	for i, away := range [][]string{{"a", "b"}, {"a"}, nil} {
+		s.away.Clear()
+		for _, server := range away {
+			s.away.Store(server, true)
+		}
+		if ended, err := e.compare(t.Context()); ended != (i > 0) || err != nil {
+			t.Errorf("away are %v: it may take over: %v, %v", away, ended, err)
+		}
+	}
+}
+
 // TestOneServerUnderTwoNames is refused: each row would be published twice.
 func TestOneServerUnderTwoNames(t *testing.T) {
 	s := newServers(t)

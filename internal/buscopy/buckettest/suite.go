@@ -63,7 +63,7 @@ func text(t *testing.T, b buscopy.Bucket, prefix string) string {
 }
 
 // random puts and deletes values by two ways: each sees what was put last and is not deleted, in
-// the order of the puts.
+// the order of the puts, and so does one that is opened in the end.
 func random(t *testing.T, open func() buscopy.Bucket) {
 	ways, plain := []buscopy.Bucket{open(), open()}, new(Memory)
 	prefixes := []string{"d=2E1.orders.", "d=2E1.orders2.", "D=2E1.orders."}
@@ -79,6 +79,12 @@ func random(t *testing.T, open func() buscopy.Bucket) {
 			if want := text(t, plain, prefix); n%6 == 5 && (text(t, ways[0], prefix) != want || text(t, ways[1], prefix) != want) {
 				t.Fatalf("after %d changes %q has %q and %q, want %q", n+1, prefix, text(t, ways[0], prefix), text(t, ways[1], prefix), want)
 			}
+		}
+	}
+	last := open()
+	for _, prefix := range prefixes {
+		if got, want := text(t, last, prefix), text(t, plain, prefix); got != want {
+			t.Errorf("opened in the end, %q has %q, want %q", prefix, got, want)
 		}
 	}
 	if found := text(t, ways[0], "none."); found != "" {
