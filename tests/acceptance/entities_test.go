@@ -84,8 +84,8 @@ func expire(t *testing.T, b *world.Bus) {
 	mustVerify(t, l.daemon.Env)
 }
 
-// killedWhileAllowed agrees to deletes, and kills the program in the midst of them. They go on, or a
-// person is asked once more.
+// killedWhileAllowed agrees to deletes, and kills the program in the midst of them. They go on, or
+// a person is asked once more.
 func (l *leases) killedWhileAllowed() {
 	l.Helper()
 	before := l.tape.Count()

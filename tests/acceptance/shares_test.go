@@ -38,8 +38,8 @@ func TestTheFoundingCase(t *testing.T) {
 	}
 }
 
-// onceOn is the bus on which TestTheFoundingCase publishes exactly once. TestSharesComeAndGo does so
-// on the other one.
+// onceOn is the bus on which TestTheFoundingCase publishes exactly once. TestSharesComeAndGo does
+// so on the other one.
 var onceOn = rand.IntN(2)
 
 // TestSharesComeAndGo has no shares, then two, three and none, by the deliveries that
