@@ -51,9 +51,12 @@ func TestIDsThatAreNotIntegers(t *testing.T) {
 		// Longer than what is read again each second, and at first by a process that begins.
 		world.Pause(25 * time.Second)
 		stop()
+		f.allThere("while one transaction is open")
 		p.Kill()
 		p.Start()
-		f.allThere("while one transaction is open")
+		world.AwaitReady(t, p.Daemon)
+		// What a start has due is over then.
+		p.Reconcile("ulids", "uuids")
 		reconciled := p.Metric(reconciledRows)
 		check(t, far.Commit())
 		f.allThere("rows of a transaction that was open longer than the look-back")
