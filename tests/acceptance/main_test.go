@@ -238,10 +238,3 @@ func occupy(t testing.TB) {
 	machine.Lock()
 	t.Cleanup(machine.Unlock)
 }
-
-// follow makes a program that publishes the entities of a world to a bus, and a consumer of each
-// stream; Start runs it.
-func follow(w *world.World, b *world.Bus, name string, more world.Env) *world.Publisher {
-	w.T.Helper()
-	return w.Publish(b, world.Publishing{Name: name, Env: more, Follow: true})
-}
