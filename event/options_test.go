@@ -60,6 +60,30 @@ func TestBindNamesTheColumnsAndTheRemedy(t *testing.T) {
 	}
 }
 
+// TestAKeyThatRowsOfANumberDifferIn: the number of the id is not enough.
+func TestAKeyThatRowsOfANumberDifferIn(t *testing.T) {
+	rows := newTable(cell{"id", source.Text, 0, "01JDZ0G8Q0AAAAAAAAAAAAAAAA"}, cell{"v", source.Text, 0, "b"}).key("id")
+	bind := func(fields ...event.Field) error {
+		o := options()
+		o.Fields = fields
+		encoder, err := event.NewEncoder(o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return encoder.Bind(&rows.columns)
+	}
+	if err := bind(event.Field{Column: "v"}); err != nil {
+		t.Errorf("an integer: %v", err)
+	}
+	rows.columns.IDFormat = source.ULID
+	if err := bind(event.Field{Column: "v"}); err == nil || !strings.Contains(err.Error(), `FIELDS leaves out the key column "id"`) {
+		t.Errorf("a ULID: %v", err)
+	}
+	if err := bind(event.Field{Column: "v"}, event.Field{Column: "id"}); err != nil {
+		t.Errorf("a ULID that is there: %v", err)
+	}
+}
+
 func TestBindTakesWhatAWhitelistPutsRight(t *testing.T) {
 	rows := newTable(cell{"id", source.Int, 0, "1"}, cell{"row", source.Text, 0, "a"}, cell{"Reason", source.Text, 0, "b"})
 	o := options()

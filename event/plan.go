@@ -81,10 +81,11 @@ func (o Options) newPlan(columns *source.Columns) (*plan, error) {
 	members, faults := o.members(columns)
 	faults = append(faults, o.memberFaults(members)...)
 	if o.Kind == Capability {
-		// A deleted event says what was deleted. The id need not be a member: data.row has it.
+		// A deleted event says what was deleted. The id need not be a member unless rows share its
+		// number: data.row has it.
 		for _, index := range columns.Key {
 			mapped := slices.ContainsFunc(members, func(m member) bool { return m.index == index })
-			if !mapped && index != columns.ID {
+			if !mapped && (index != columns.ID || columns.IDFormat != "") {
 				faults = append(faults, option.Errorf("%s leaves out the key column %q, without which a deleted event does not say what was deleted: add it to %s",
 					option.Fields, columns.List[index].Name, option.Fields))
 			}
