@@ -231,6 +231,8 @@ func (o *nominations) tryAbsence(ctx context.Context, b *batch, page *page, r *r
 type DeadLetterLimit struct {
 	stream string
 	most   int
+	// byKey says that rows share ids: their keys tell them apart.
+	byKey bool
 
 	mu sync.Mutex
 	// counted says when rows were counted last, of the last minute and perhaps before.
@@ -242,14 +244,16 @@ type DeadLetterLimit struct {
 type rowOfShard struct {
 	shard string
 	row   uint64
+	key   string
 }
 
 // limitSpan is the time in which rows are counted together.
 const limitSpan = time.Minute
 
-// NewDeadLetterLimit returns a limit of most rows a minute; 0 is no limit.
-func NewDeadLetterLimit(stream string, most int) *DeadLetterLimit {
-	return &DeadLetterLimit{stream: stream, most: most, counted: make(map[rowOfShard]time.Time)}
+// NewDeadLetterLimit returns a limit of most rows a minute; 0 is no limit. Where several rows may
+// have one id, they are counted by key, too.
+func NewDeadLetterLimit(stream string, most int, byKey bool) *DeadLetterLimit {
+	return &DeadLetterLimit{stream: stream, most: most, byKey: byKey, counted: make(map[rowOfShard]time.Time)}
 }
 
 // count counts the row of m at a moment, and returns an error when it is one too many. A row that
@@ -260,7 +264,10 @@ func (l *DeadLetterLimit) count(m *sink.Message, reason string, now time.Time) e
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	row, old := rowOfShard{m.Shard, m.RowID}, func(at time.Time) bool { return now.Sub(at) >= limitSpan }
+	row, old := rowOfShard{shard: m.Shard, row: m.RowID}, func(at time.Time) bool { return now.Sub(at) >= limitSpan }
+	if l.byKey {
+		row.key = string(m.Key)
+	}
 	if at, again := l.counted[row]; again && !old(at) {
 		return nil
 	}

@@ -39,7 +39,7 @@ func TestTheLimitOfDeadLetters(t *testing.T) {
 			b.opts.DeadLetter, b.opts.BatchRows = deadTopic, 1000
 			b.bus.Reject(refuseRows(101, 250))
 			run := func() (s *shard.Shard, stop func()) {
-				b.opts.DeadLetterLimit = shard.NewDeadLetterLimit("items", 100)
+				b.opts.DeadLetterLimit = shard.NewDeadLetterLimit("items", 100, false)
 				return b.run(t)
 			}
 			s, stop := run()
@@ -62,7 +62,7 @@ func TestTheLimitOfDeadLetters(t *testing.T) {
 	}
 
 	t.Run("rows are counted within a minute, and once", func(t *testing.T) {
-		l, start := shard.NewDeadLetterLimit("items", 2), time.Unix(1000, 0)
+		l, start := shard.NewDeadLetterLimit("items", 2, false), time.Unix(1000, 0)
 		for _, c := range []struct {
 			row   uint64
 			after time.Duration
@@ -76,12 +76,22 @@ func TestTheLimitOfDeadLetters(t *testing.T) {
 			{4, time.Minute + time.Second, true},
 			{5, time.Hour, true},
 		} {
-			if err := l.Count(c.row, start.Add(c.after)); (err != nil) != c.full {
+			if err := l.Count(c.row, start.Add(c.after), ""); (err != nil) != c.full {
 				t.Errorf("row %d after %s: %v", c.row, c.after, err)
 			}
 		}
 	})
-
+	t.Run("rows that share an id are counted by key", func(t *testing.T) {
+		l := shard.NewDeadLetterLimit("items", 2, true)
+		for _, key := range []string{"a", "b", "a"} {
+			if err := l.Count(1, time.Unix(1000, 0), key); err != nil {
+				t.Errorf("row %s: %v", key, err)
+			}
+		}
+		if err := l.Count(1, time.Unix(1001, 0), "c"); err == nil {
+			t.Error("a third row of the id is no error")
+		}
+	})
 }
 
 // TestADeadLetterThatTheBusDropsAsARepeat though it holds it no more is sent again: neither the row

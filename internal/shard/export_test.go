@@ -6,9 +6,9 @@ import (
 	"example.org/bridge/sink"
 )
 
-// Count counts a row at a moment.
-func (l *DeadLetterLimit) Count(row uint64, now time.Time) error {
-	return l.count(&sink.Message{Shard: "items", RowID: row}, "too large", now)
+// Count counts a row with a key at a moment.
+func (l *DeadLetterLimit) Count(row uint64, now time.Time, key string) error {
+	return l.count(&sink.Message{Shard: "items", RowID: row, Key: []byte(key)}, "too large", now)
 }
 
 // Idle reports whether the shard owns no goroutine: it is kept until its next poll.

@@ -187,7 +187,7 @@ func TestResendOfAnEntity(t *testing.T) {
 		b.table.Insert("b", "large", "0")
 		b.bus.Reject(refuseText("large"))
 		b.runTo(t, 2)
-		b.opts.DeadLetterLimit = shard.NewDeadLetterLimit("items", 1)
+		b.opts.DeadLetterLimit = shard.NewDeadLetterLimit("items", 1, false)
 		ctx, leave := context.WithCancel(t.Context())
 		b.hook = func(q source.Query) error {
 			if len(q.Keys) < 2 || ctx.Err() != nil {

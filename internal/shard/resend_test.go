@@ -90,7 +90,7 @@ func newRefusedRows(t *testing.T, as event.Format, row ...string) (*bench, *shar
 	b.bus.Reject(refuseRows(2, 4))
 	b.runTo(t, 5)
 	b.bus.Reject(nil)
-	b.opts.DeadLetterLimit = shard.NewDeadLetterLimit("items", 1)
+	b.opts.DeadLetterLimit = shard.NewDeadLetterLimit("items", 1, false)
 	b.opts.Text = func(err error) string { return "in full: " + err.Error() }
 	s, _ := b.run(t)
 	return b, s
@@ -175,7 +175,7 @@ func TestResendOfAReleaseRow(t *testing.T) {
 	t.Run("so does one that stopped in the middle of a batch, where the limit of dead letters ended it", func(t *testing.T) {
 		b := newBench(t)
 		b.insert(5)
-		b.opts.DeadLetter, b.opts.DeadLetterLimit = deadTopic, shard.NewDeadLetterLimit("items", 1)
+		b.opts.DeadLetter, b.opts.DeadLetterLimit = deadTopic, shard.NewDeadLetterLimit("items", 1, false)
 		b.bus.Reject(refuseRows(2, 4))
 		s, stop := b.run(t)
 		stopped(t, s)
