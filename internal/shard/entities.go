@@ -208,10 +208,10 @@ func (e *entities) nominate(decisions []stream.Decision) {
 }
 
 // nominateFormers gives the entities to the stream that the rows decided last had before: an UPDATE
-// of a key leaves no row of them. Movers proves that (invariant 5).
-func (e *entities) nominateFormers(ctx context.Context) error {
-	if columns := e.gaps.reader.columns; columns != nil && columns.IDFormat != "" {
-		// Rows of one id share it with others that were not read: reconcile finds such an UPDATE.
+// of a key leaves no row of them. Movers proves that (invariant 5). A read by key may lack rows of
+// an id.
+func (e *entities) nominateFormers(ctx context.Context, byKey bool) error {
+	if columns := e.gaps.reader.columns; byKey && columns != nil && columns.IDFormat != "" {
 		return nil
 	}
 	err := e.retrier.readStore(ctx, func() (err error) {

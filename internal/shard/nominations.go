@@ -137,7 +137,7 @@ func (o *nominations) move(ctx context.Context, moves []stream.Move, n *nominati
 			return err
 		}
 		o.entities.nominate(decisions)
-		if err := o.entities.nominateFormers(ctx); err != nil {
+		if err := o.entities.nominateFormers(ctx, true); err != nil {
 			return err
 		}
 		// Of a move that has ended nothing is proved any more: Movers reads its key again.
@@ -203,7 +203,7 @@ func (o *nominations) rows(ctx context.Context, ranges []source.Range, origin si
 func (o *nominations) nominate(ctx context.Context, n *nomination, decisions []stream.Decision) error {
 	if n == nil {
 		o.entities.nominate(decisions)
-		return o.entities.nominateFormers(ctx)
+		return o.entities.nominateFormers(ctx, false)
 	}
 	// A reconcile has former entities among those without a row.
 	return n.move(ctx, o.entities, nominatedOf(decisions))

@@ -161,7 +161,7 @@ func (o *owner) follow(ctx context.Context) error {
 	case errors.Is(err, source.ErrAltered) && ctx.Err() == nil:
 		// The next poll brings the columns, and the cursor begins again with them.
 		return nil
-	case errors.Is(err, source.ErrUnfit) && column.Format == "" && ctx.Err() == nil:
+	case errors.Is(err, source.ErrUnfit) && columns.IDFormat == "" && ctx.Err() == nil:
 		o.changes = nil
 		o.status.leave(findChanges, time.Time{})
 		o.opts.Logger.Warn("updates in place wait for reconcile from now on: MODIFIED cannot be followed", "error", err)

@@ -2,10 +2,9 @@ package stream
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"hash/maphash"
-	"slices"
+	"sort"
 	"time"
 
 	"example.org/bridge/checkpoint/store"
@@ -285,30 +284,28 @@ func (v *View) absent(c *Claims, d *Decision, i int) {
 
 // Formers appends to dst the entities that rows of a shard had when they were published last, and
 // have no more: their keys were updated. Look each up before anything is concluded. The rows
-// ascend.
+// ascend, and have all of an id.
 func (v *View) Formers(ctx context.Context, shard string, rows []Row, dst [][]byte) ([][]byte, error) {
 	var list []store.Change
 	for len(rows) > 0 {
 		n := 1
-		for n < len(rows) && n < formersAtOnce && rows[n].ID == rows[n-1].ID+1 {
-			n++
+		for i := 1; i < len(rows) && n < formersAtOnce && rows[i].ID-rows[i-1].ID <= 1; i++ {
+			n += int(rows[i].ID - rows[i-1].ID)
 		}
 		var err error
 		if list, err = v.ByRow(ctx, shard, rows[0].ID-1, n, list[:0]); err != nil || len(list) == 0 {
 			return dst, err
 		}
-		for _, known := range list {
-			i, found := slices.BinarySearchFunc(rows, known.Entry.Row, compareID)
-			if found && !bytes.Equal(rows[i].Entity, known.Entity) {
-				dst = append(dst, known.Entity)
+		for from := 0; from < len(list); {
+			id, to := list[from].Entry.Row, from+1
+			for to < len(list) && list[to].Entry.Row == id {
+				to++
 			}
+			dst = appendFormers(dst, list[from:to], rowsOf(rows, id))
+			from = to
 		}
-		through := list[len(list)-1].Entry.Row
-		next, found := slices.BinarySearchFunc(rows, through, compareID)
-		if found {
-			next++
-		}
-		rows = rows[next:]
+		last := list[len(list)-1].Entry.Row
+		rows = rows[sort.Search(len(rows), func(i int) bool { return rows[i].ID > last }):]
 	}
 	return dst, nil
 }
@@ -316,4 +313,33 @@ func (v *View) Formers(ctx context.Context, shard string, rows []Row, dst [][]by
 // formersAtOnce bounds the entries of one read.
 const formersAtOnce = 256
 
-func compareID(row Row, id uint64) int { return cmp.Compare(row.ID, id) }
+// rowsOf returns those of ascending rows that have an id.
+func rowsOf(rows []Row, id uint64) []Row {
+	from := sort.Search(len(rows), func(i int) bool { return rows[i].ID >= id })
+	to := from
+	for to < len(rows) && rows[to].ID == id {
+		to++
+	}
+	return rows[from:to]
+}
+
+// appendFormers appends the entities of list, all that were published last with one id, that none
+// of the rows with that id has.
+func appendFormers(dst [][]byte, list []store.Change, rows []Row) [][]byte {
+	if len(rows) == 0 {
+		return dst
+	}
+	var has map[string]bool
+	if len(rows) > 1 {
+		has = make(map[string]bool, len(rows))
+		for i := range rows {
+			has[string(rows[i].Entity)] = true
+		}
+	}
+	for _, known := range list {
+		if !has[string(known.Entity)] && !bytes.Equal(rows[0].Entity, known.Entity) {
+			dst = append(dst, known.Entity)
+		}
+	}
+	return dst
+}
