@@ -89,7 +89,7 @@ func TestTheLimitOfDeadLetters(t *testing.T) {
 			}
 		}
 		if err := l.Count(1, time.Unix(1001, 0), "c"); err == nil {
-			t.Error("a third row of the id is no error")
+			t.Error("a third row of the id passes")
 		}
 	})
 }

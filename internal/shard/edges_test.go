@@ -197,6 +197,28 @@ func TestLookBack(t *testing.T) {
 		b.expectSaid(t, "Added a=1", "Modified a=2", "Modified a=3")
 	})
 
+	instantly(t, "two changes within a second are, behind one of a clock that was set back", func(t *testing.T) {
+		b := newViewBench(t, true)
+		b.opts.LookBack, b.opts.PollInterval = 20*time.Second, 100*time.Millisecond
+		id := b.table.Insert("a", "1", "0", now())
+		b.run(t)
+		b.expectSaid(t, "Added a=1")
+		later := time.Now().UTC().Truncate(time.Second)
+		wait(t, 2*time.Second)
+		b.table.Update(id, "a", "2", "0", later.Format(stamp))
+		b.expectSaid(t, "Added a=1", "Modified a=2")
+		wait(t, 2*time.Second)
+		same := later.Add(-10 * time.Second)
+		b.table.Update(id, "a", "3", "0", same.Format(stamp))
+		b.expectSaid(t, "Added a=1", "Modified a=2", "Modified a=3")
+		wait(t, time.Second)
+		b.table.Update(id, "a", "4", "0", same.Format(stamp))
+		after(t, time.Until(same.Add(b.opts.LookBack+3*time.Second)))
+		if said := texts(b.said(t)); len(said) != 4 {
+			t.Errorf("the bus says %v", said)
+		}
+	})
+
 	instantly(t, "an index that is dropped ends the cursor, not the shard", func(t *testing.T) {
 		b := newViewBench(t, true)
 		b.table.Insert("a", "1", "0", now())

@@ -12,7 +12,8 @@ import (
 // second cursor. So where evidence counts the index of MODIFIED is read at READ UNCOMMITTED, too:
 // the look-back at each poll, and further back a part at each poll (far). What that shows and the
 // cursor has not seen is looked up by id, committed: it is published, or it is in flight and
-// watched. Like the cursor this only notices; the rows are read again by id.
+// watched. Like the cursor this only notices; the rows are read again by id. Where the id is the
+// time the same is read again without evidence, committed.
 
 const (
 	// farAtOnce bounds the changes of one read of far, farShare is how many times as long as a read
@@ -64,15 +65,18 @@ func (f *far) begin() string {
 
 // read reads a part of what lies before the look-back and sees to all that is in flight.
 func (f *far) read(ctx context.Context, publish publish) error {
-	if !f.changes.poll.inFlight {
+	poll := &f.changes.poll
+	if !poll.reaches {
 		f.unseen = f.unseen[:0]
 		return nil
 	}
 	if err := f.checkUnseen(ctx, publish); err != nil {
 		return err
 	}
-	if err := f.checkWatched(ctx, publish); err != nil {
-		return err
+	if poll.inFlight {
+		if err := f.checkWatched(ctx, publish); err != nil {
+			return err
+		}
 	}
 	if f.light && f.watch.low == "" {
 		return nil
@@ -98,7 +102,7 @@ func (f *far) readPart(ctx context.Context, publish publish) (ended bool, err er
 		f.watch.next = ""
 	}
 	if after := f.after; after.Modified < f.through {
-		if err := c.read(ctx, &after, f.through, farAtOnce, true); err != nil || !c.server.fitsTraits(c.list.Server) {
+		if err := c.read(ctx, &after, f.through, farAtOnce, c.poll.inFlight); err != nil || c.poll.inFlight && !c.server.fitsTraits(c.list.Server) {
 			return true, err
 		}
 		f.after, f.rows = after, f.rows+len(c.list.List)
@@ -117,15 +121,23 @@ func (f *far) readPart(ctx context.Context, publish publish) (ended bool, err er
 // noteUnseen keeps those of the changes that the cursor has not seen.
 func (f *far) noteUnseen(list []source.Cursor) {
 	for _, change := range list {
-		if f.changes.isNew(change) && f.watch.rows[nameOf(change)] != change.Modified {
+		watched := f.changes.poll.inFlight && f.watch.rows[nameOf(change)] == change.Modified
+		if f.changes.isNew(change) && !watched {
 			f.unseen = append(f.unseen, change)
 		}
 	}
 }
 
-// checkUnseen publishes those of the unseen changes that are committed and watches the others.
+// checkUnseen publishes those of the unseen changes that are committed and watches the others. All
+// are where none are read in flight.
 func (f *far) checkUnseen(ctx context.Context, publish publish) error {
 	for part := range slices.Chunk(f.unseen, checkAtOnce) {
+		if !f.changes.poll.inFlight {
+			if err := f.changes.publishNew(ctx, part, publish); err != nil {
+				return err
+			}
+			continue
+		}
 		_, pending, err := f.check(ctx, part, publish)
 		if err != nil {
 			return err

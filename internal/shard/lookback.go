@@ -51,7 +51,7 @@ func (c *changes) readAgain(ctx context.Context, publish publish) error {
 	if !c.list.More {
 		back.end()
 	}
-	if !inFlight {
+	if !c.poll.reaches {
 		return c.publishNew(ctx, c.list.List, publish)
 	}
 	if c.list.More && c.far.light {
@@ -79,16 +79,16 @@ func (c *changes) beginLookBack(ctx context.Context, publish publish) error {
 	}
 	from := c.column.Text(begin.Add(-c.opts.LookBack), c.opts.Zone)
 	back.from, back.after, back.parts = from, source.Cursor{Modified: from}, 0
-	if c.poll.inFlight && c.far.light {
+	if c.poll.reaches && c.far.light {
 		back.after.Modified = min(from, c.far.begin())
 	}
 	// To the second, two changes of a row often bear the same MODIFIED, and the later one may have
 	// been committed since it was read.
 	var left []uint64
-	for id, modified := range c.whole {
+	for name, modified := range c.whole {
 		if modified < from {
-			delete(c.whole, id)
-			left = append(left, id)
+			delete(c.whole, name)
+			left = append(left, name.id)
 		}
 	}
 	slices.Sort(left)

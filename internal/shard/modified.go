@@ -48,7 +48,7 @@ type changes struct {
 	// recent are the changes that it has seen to, whole the MODIFIED to the second that rows were
 	// read with within the look-back.
 	recent *recent
-	whole  map[uint64]string
+	whole  map[rowName]string
 	// behind is a MODIFIED at or behind which there are changes that were not read yet, empty where
 	// there are none.
 	behind string
@@ -64,8 +64,9 @@ type changes struct {
 type changesPoll struct {
 	// began is when it began, by the host's clock, now the same by the database's.
 	began, now time.Time
-	// inFlight says that changes in flight are looked for.
-	inFlight bool
+	// inFlight says that changes in flight are looked for, reaches that all within the reach is
+	// read again: for them, and for ids, which are made before their INSERT by another clock.
+	inFlight, reaches bool
 	// over is the newest MODIFIED whose moment has passed.
 	over string
 	// found is the oldest MODIFIED of what this poll found late, cut says that it had no time to
@@ -85,8 +86,13 @@ func (c *changes) follow(ctx context.Context, column source.Column, publish publ
 		began: time.Now(), now: now, over: column.Text(now.Add(-column.Resolution()), c.opts.Zone),
 		inFlight: c.server.traits.Evidence && !c.server.agreement.skips(time.Now()),
 	}
+	c.poll.reaches = c.poll.inFlight || column.Format != ""
 	through := column.Text(now, c.opts.Zone)
 	c.begin(column, through)
+	if c.poll.inFlight != looked {
+		// They may be uncommitted.
+		c.far.unseen = c.far.unseen[:0]
+	}
 	if c.poll.inFlight && !looked {
 		// The cursor has seen changes meanwhile, and none in flight.
 		c.far.running, c.far.watch.low = false, older(c.far.watch.low, column.Text(now.Add(-c.opts.Reach), c.opts.Zone))
@@ -135,7 +141,7 @@ func (c *changes) begin(column source.Column, through string) {
 
 // forget has nothing be known of changes.
 func (c *changes) forget() {
-	c.recent, c.whole = newRecent(c.opts.CursorRows, c.opts.LookBack, c.opts.Reach), make(map[uint64]string)
+	c.recent, c.whole = newRecent(c.opts.CursorRows, c.opts.LookBack, c.opts.Reach), make(map[rowName]string)
 	c.far = &far{changes: c, watch: &watch{most: c.opts.CursorRows / watchShare, rows: make(map[rowName]string)}, light: true}
 }
 
@@ -221,7 +227,7 @@ func (c *changes) see(at source.Cursor) {
 		if len(c.whole) >= maxLookBack {
 			clear(c.whole)
 		}
-		c.whole[at.ID] = max(at.Modified, c.whole[at.ID])
+		c.whole[nameOf(at)] = at.Modified
 	}
 }
 

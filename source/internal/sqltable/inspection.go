@@ -365,8 +365,12 @@ func (t *Inspection) noteFormat(format source.IDFormat, blind string) {
 			Says("nothing where every INSERT sets it; otherwise let %s make it NOT NULL, with the time of the INSERT as its default", t.Dialect.Who)
 	}
 	if blind != "" && (byModified || format.HasTime()) {
-		t.Found(inspect.Warning, inspect.IDOrder, "shows new rows once they are committed alone (%s): one that shows more than 10 s after the time by which it is found, "+
-			"because its transaction was long, this server lags or a clock differs, waits for the next reconcile", blind).
+		reach := "ten minutes"
+		if byModified {
+			reach = "10 s"
+		}
+		t.Found(inspect.Warning, inspect.IDOrder, "shows new rows once they are committed alone (%s): one that shows more than %s after the time by which it is found, "+
+			"because its transaction was long, this server lags or a clock differs, waits for the next reconcile", blind, reach).
 			Says("nothing where that is soon enough; otherwise have reconciles come more often, or bridge read the one server that takes the writes, with the id as the primary key")
 	}
 }
