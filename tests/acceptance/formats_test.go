@@ -52,6 +52,9 @@ func TestIDsThatAreNotIntegers(t *testing.T) {
 		world.Pause(25 * time.Second)
 		stop()
 		f.allThere("while one transaction is open")
+		// With these the cursor is saved.
+		f.insert(w.DB, 1)
+		f.allThere("the last rows before the kill")
 		p.Kill()
 		p.Start()
 		world.AwaitReady(t, p.Daemon)
