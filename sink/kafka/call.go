@@ -79,6 +79,12 @@ func (r *portion) acknowledge(n int, base int64, marker bool) {
 	r.next += n
 }
 
+func (c *call) finish() {
+	if c.open.Add(-1) == 0 {
+		close(c.done)
+	}
+}
+
 // leave ends the use of the batch by the workers. It blocks while one of them encodes.
 func (c *call) leave() {
 	c.mu.Lock()
