@@ -110,6 +110,20 @@ func planTorture(t *testing.T) (queues map[string]chan fault, due int) {
 	wanted := namesWanted(t)
 	queues = map[string]chan fault{"kafka": make(chan fault, 200), "nats": make(chan fault, 200)}
 	turn := int(*tortureSeed % 2)
+	// Those of several processes come one by one between the others.
+	var several []func()
+	plan := func(f fault, bus string) {
+		due++
+		if f.shares > 0 {
+			several = append(several, func() { queues[bus] <- f })
+			return
+		}
+		queues[bus] <- f
+		if len(several) > 0 {
+			several[0]()
+			several = several[1:]
+		}
+	}
 	for _, f := range slices.Backward(allFaults()) {
 		if !wanted.MatchString(f.name) {
 			continue
@@ -124,13 +138,15 @@ func planTorture(t *testing.T) (queues map[string]chan fault, due int) {
 		}
 		for _, bus := range buses {
 			if *tortureBus == "" || *tortureBus == "both" || *tortureBus == bus {
-				queues[bus] <- f
-				due++
+				plan(f, bus)
 			}
 		}
 	}
 	if due == 0 {
 		t.Fatalf("no fault is called %q: see docs/fault-matrix.md for their names", *tortureFault)
+	}
+	for _, next := range several {
+		next()
 	}
 	for _, queue := range queues {
 		close(queue)
@@ -148,10 +164,18 @@ func namesWanted(t *testing.T) *regexp.Regexp {
 	return wanted
 }
 
+// crowded bounds the trials of several processes at a time: with eight of them the machine is too
+// busy for programs to send their signs of life in time.
+var crowded = make(chan struct{}, 2)
+
 // work runs trials of a queue on some servers, one after the other, until none is left.
 func (m *matrix) work(t *testing.T, on *servers, queue <-chan fault) {
 	for f := range queue {
 		t.Run(f.name, func(t *testing.T) {
+			if f.shares > 0 {
+				crowded <- struct{}{}
+				defer func() { <-crowded }()
+			}
 			tr, begun := on.trial(f), time.Now()
 			// Also a trial that ends early has its row. One that was skipped has not passed; with
 			// CI=true it has failed, unless it cannot be run on this machine.
