@@ -196,7 +196,13 @@ func (p *pass) compareRows(ctx context.Context, page *source.Page, rows []source
 		}
 		p.compared = append(p.compared, comparedRow{Digest: seen})
 	}
-	find := finder(p.compared)
+	var byKey map[string]*comparedRow
+	if len(rows) > 1 {
+		byKey = make(map[string]*comparedRow, len(rows))
+		for i := range p.compared {
+			byKey[string(p.compared[i].Key)] = &p.compared[i]
+		}
+	}
 	for {
 		// Entries of rows below have been passed.
 		entry, err := p.view.upTo(ctx, rows[0].ID)
@@ -206,7 +212,11 @@ func (p *pass) compareRows(ctx context.Context, page *source.Page, rows []source
 		if entry == nil {
 			break
 		}
-		if of := find(entry.Entity); of != nil && !of.Keyless && !of.Stale {
+		of := byKey[string(entry.Entity)]
+		if len(rows) == 1 && bytes.Equal(entry.Entity, p.compared[0].Key) {
+			of = &p.compared[0]
+		}
+		if of != nil && !of.Keyless && !of.Stale {
 			p.run.countLive(entry)
 			of.known, of.same = true, agrees(&entry.Entry, &of.Digest)
 		} else {
@@ -223,23 +233,6 @@ func (p *pass) compareRows(ctx context.Context, page *source.Page, rows []source
 		}
 	}
 	return nil
-}
-
-// finder returns what finds the row of an entity, nil for none.
-func finder(rows []comparedRow) func(entity []byte) *comparedRow {
-	if len(rows) == 1 {
-		return func(entity []byte) *comparedRow {
-			if !bytes.Equal(entity, rows[0].Key) {
-				return nil
-			}
-			return &rows[0]
-		}
-	}
-	at := make(map[string]*comparedRow, len(rows))
-	for i := range rows {
-		at[string(rows[i].Key)] = &rows[i]
-	}
-	return func(entity []byte) *comparedRow { return at[string(entity)] }
 }
 
 // conclude nominates a row that the view does not have as it is.

@@ -4,6 +4,7 @@ import (
 	"database/sql/driver"
 	"encoding/hex"
 	"fmt"
+	"math"
 	"regexp"
 	"strconv"
 	"strings"
@@ -25,12 +26,7 @@ func (sh *shape) id() idColumn {
 }
 
 // literal returns a value of an id with a format as SQL.
-func (c idColumn) literal(v []byte) string {
-	if c.Binary {
-		return string(appendHex(nil, v))
-	}
-	return "'" + string(v) + "'"
-}
+func (c idColumn) literal(v []byte) string { return sqltable.IDLiteral(c.IDColumn, v) }
 
 // positive is the condition of rows that are read at all. Of ids with a format all are: one that is
 // none must be met.
@@ -55,16 +51,13 @@ func (c idColumn) above(n uint64) string {
 // through returns the condition of ids up to n, with AND before it; 0 is no bound.
 func (c idColumn) through(n uint64) string {
 	switch {
-	case n == 0, c.Format != "" && n == everyID:
+	case n == 0, c.Format != "" && n == math.MaxUint64:
 		return ""
 	case c.Format == "":
 		return " AND " + c.name + " <= " + strconv.FormatUint(n, 10)
 	}
 	return " AND " + c.name + " <= " + c.literal(c.Highest(n))
 }
-
-// everyID is above all ids.
-const everyID = 1<<64 - 1
 
 // between appends the condition of ids in r.
 func (c idColumn) between(b []byte, r source.Range) []byte {
@@ -81,7 +74,7 @@ func (c idColumn) between(b []byte, r source.Range) []byte {
 func (c idColumn) rangeBytes() int {
 	bound := len("18446744073709551615")
 	if c.Format != "" {
-		bound = len(c.literal(c.Highest(everyID)))
+		bound = len(c.literal(c.Highest(math.MaxUint64)))
 	}
 	return len(c.name) + len(" OR  BETWEEN  AND ") + 2*bound
 }

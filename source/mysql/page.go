@@ -269,12 +269,7 @@ func (s *shard) appendRow(row []driver.Value, p *source.Page) error {
 }
 
 // rowID returns the id that a result has.
-func (sh *shape) rowID(v driver.Value) (uint64, error) {
-	if sh.ids.Format != "" {
-		return idColumn{IDColumn: sh.ids}.number(v)
-	}
-	return rowID(v)
-}
+func (sh *shape) rowID(v driver.Value) (uint64, error) { return idColumn{IDColumn: sh.ids}.number(v) }
 
 func rowID(v driver.Value) (uint64, error) {
 	switch v := v.(type) {

@@ -44,12 +44,7 @@ func idColumnOf(format source.IDFormat, column sqltable.Column, index *sqltable.
 }
 
 // literal returns a value as SQL.
-func (c idColumn) literal(v []byte) string {
-	if c.Binary {
-		return "x'" + hex.EncodeToString(v) + "'"
-	}
-	return "'" + string(v) + "'"
-}
+func (c idColumn) literal(v []byte) string { return sqltable.IDLiteral(c.IDColumn, v) }
 
 // number returns the number of a stored value.
 func (c idColumn) number(v driver.Value) (uint64, error) {

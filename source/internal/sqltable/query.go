@@ -3,11 +3,14 @@ package sqltable
 import (
 	"context"
 	"database/sql/driver"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
 	"math"
 	"strconv"
+
+	"example.org/bridge/source"
 )
 
 // Query runs a small query and calls each for every row with a function that returns the value of a
@@ -77,6 +80,15 @@ func Text(v driver.Value) string {
 	default:
 		return fmt.Sprint(v)
 	}
+}
+
+// IDLiteral returns a value of an id with a format as SQL. Nothing in a value that has it can leave
+// the literal.
+func IDLiteral(ids source.IDColumn, v []byte) string {
+	if ids.Binary {
+		return "x'" + hex.EncodeToString(v) + "'"
+	}
+	return "'" + string(v) + "'"
 }
 
 // AppendFloat appends v, which is finite, as encoding/json does: the shortest digits that read back
