@@ -23,7 +23,7 @@ func TestEveryCodeIsExplained(t *testing.T) {
 		slices.Sort(codes)
 		return codes
 	}
-	declared := read("codes.go", `Code = "([a-z-]+)"`)
+	declared := read("inspect.go", `Code = "([a-z-]+)"`)
 	_, findings, _ := strings.Cut(mustRead(t, "../../docs/findings.md"), "\n| code | severity |")
 	findings, _, _ = strings.Cut(findings, "\n## ")
 	var explained []string
@@ -32,7 +32,7 @@ func TestEveryCodeIsExplained(t *testing.T) {
 	}
 	slices.Sort(explained)
 	if len(declared) == 0 || !slices.Equal(declared, explained) {
-		t.Errorf("codes.go declares\n%q\ndocs/findings.md explains\n%q", declared, explained)
+		t.Errorf("the package declares\n%q\ndocs/findings.md explains\n%q", declared, explained)
 	}
 }
 

@@ -1,3 +1,4 @@
+// Package jetstream is a bucket in a KV bucket of JetStream.
 package jetstream
 
 import (

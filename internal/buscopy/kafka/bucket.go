@@ -1,3 +1,4 @@
+// Package kafka is a bucket in a compacted topic of one partition.
 package kafka
 
 import (

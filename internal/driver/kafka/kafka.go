@@ -1,3 +1,4 @@
+// Package kafka is the driver of kafka:.
 package kafka
 
 import (

@@ -1,3 +1,4 @@
+// Package mysql is the driver of mysql:, for MySQL and MariaDB.
 package mysql
 
 import (

@@ -1,3 +1,4 @@
+// Package sqlite is the driver of sqlite:, a file of SQLite.
 package sqlite
 
 import (

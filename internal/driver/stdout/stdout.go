@@ -1,3 +1,4 @@
+// Package stdout is the driver of stdout:, which prints events.
 package stdout
 
 import (

@@ -2,9 +2,20 @@ package sqltable
 
 import (
 	"cmp"
+	"context"
+	"database/sql"
+	"database/sql/driver"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"math"
 	"slices"
+	"strconv"
 	"strings"
+	"sync/atomic"
 
+	"example.org/bridge/client/backoff"
 	"example.org/bridge/source"
 )
 
@@ -208,4 +219,151 @@ func Quote(quote string, names ...string) string {
 		quoted[i] = quote + strings.ReplaceAll(name, quote, quote+quote) + quote
 	}
 	return strings.Join(quoted, ", ")
+}
+
+// Pool is connections with one state of their sessions. It is safe for concurrent use.
+type Pool struct {
+	*sql.DB
+	// Explain adds to the error of a connect what a person has to know.
+	Explain func(error) error
+	// slots bounds the statements that wait for one another.
+	slots atomic.Pointer[chan struct{}]
+}
+
+// Resize has the pool keep so many connections for statements that Acquire lets pass, and others
+// beside them. Connections above that are closed as their statements end.
+func (p *Pool) Resize(readers, others int) {
+	slots := make(chan struct{}, readers)
+	p.slots.Store(&slots)
+	p.SetMaxOpenConns(readers + others)
+	p.SetMaxIdleConns(readers + others)
+}
+
+// Acquire waits until a statement may begin. No statement begins another one before its release, so
+// that a pool of one connection serves all.
+func (p *Pool) Acquire(ctx context.Context) (release func(), err error) {
+	return backoff.Acquire(ctx, *p.slots.Load())
+}
+
+// Use runs fn on a connection of the driver, and closes that if fn fails, for there may be anything
+// on the wire, unless it is unbroken by the error. What the end of ctx has broken is an error with
+// the cause of that.
+func (p *Pool) Use(ctx context.Context, unbroken func(error) bool, fn func(raw any) error) error {
+	pooled, err := p.Conn(ctx)
+	if err != nil {
+		return Cause(ctx, p.Explain(err))
+	}
+	// Raw has told the pool already what to do with the connection.
+	defer func() { _ = pooled.Close() }()
+	var failed error
+	err = pooled.Raw(func(raw any) error {
+		if failed = fn(raw); failed != nil && !unbroken(failed) {
+			return driver.ErrBadConn
+		}
+		return nil
+	})
+	switch {
+	case failed == nil:
+		return err
+	case unbroken(failed):
+		return failed
+	}
+	return Cause(ctx, failed)
+}
+
+// Cause replaces an error that the end of ctx caused by its cause.
+func Cause(ctx context.Context, err error) error {
+	if err == nil || ctx.Err() == nil {
+		return err
+	}
+	return context.Cause(ctx)
+}
+
+// Query runs a small query and calls each for every row with a function that returns the value of a
+// column by its name; NULL and columns that the answer does not have are "". Without each the rows
+// are thrown away.
+func Query(ctx context.Context, c driver.QueryerContext, query string, each func(get func(name string) string), args ...string) (err error) {
+	values := make([]driver.NamedValue, len(args))
+	for i, arg := range args {
+		values[i] = driver.NamedValue{Ordinal: i + 1, Value: arg}
+	}
+	rows, err := c.QueryContext(ctx, query, values)
+	if err != nil {
+		return err
+	}
+	columns := rows.Columns()
+	row := make([]driver.Value, len(columns))
+	get := func(name string) string {
+		for i, column := range columns {
+			if column == name {
+				return Text(row[i])
+			}
+		}
+		return ""
+	}
+	_, err = Scan(ctx, rows, row, func() (bool, error) {
+		if each != nil {
+			each(get)
+		}
+		return false, nil
+	})
+	return Close(rows, err)
+}
+
+// Scan calls take for every row of a result, as row has it, until take has enough. It looks at ctx,
+// which drivers may heed up to the first row only.
+func Scan(ctx context.Context, rows driver.Rows, row []driver.Value, take func() (enough bool, err error)) (enough bool, err error) {
+	for !enough && err == nil {
+		if ctx.Err() != nil {
+			return false, context.Cause(ctx)
+		}
+		switch err := rows.Next(row); {
+		case errors.Is(err, io.EOF):
+			return false, nil
+		case err != nil:
+			return false, err
+		}
+		enough, err = take()
+	}
+	return enough, err
+}
+
+// Close closes a result that was read up to err, which Close repeats.
+func Close(rows driver.Rows, err error) error {
+	if closed := rows.Close(); err == nil {
+		return closed
+	}
+	return err
+}
+
+// Text returns v as text, "" for NULL.
+func Text(v driver.Value) string {
+	switch v := v.(type) {
+	case nil:
+		return ""
+	case []byte:
+		return string(v)
+	default:
+		return fmt.Sprint(v)
+	}
+}
+
+// IDLiteral returns a value of an id with a format as SQL. Nothing in a value that has it can leave
+// the literal.
+func IDLiteral(ids source.IDColumn, v []byte) string {
+	if ids.Binary {
+		return "x'" + hex.EncodeToString(v) + "'"
+	}
+	return "'" + string(v) + "'"
+}
+
+// AppendFloat appends v, which is finite, as encoding/json does: the shortest digits that read back
+// as the same number of that many bits, with an exponent only for very large and very small
+// numbers.
+func AppendFloat(b []byte, v float64, bits int) []byte {
+	format := byte('f')
+	if abs := math.Abs(v); abs != 0 && (abs < 1e-6 || abs >= 1e21) {
+		format = 'e'
+	}
+	return strconv.AppendFloat(b, v, format, -1, bits)
 }

@@ -1,2 +1,0 @@
-// Package configtest holds environments for tests that need a configuration.
-package configtest

@@ -1,2 +1,0 @@
-// Package kafka is the driver of kafka:.
-package kafka

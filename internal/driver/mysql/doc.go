@@ -1,2 +1,0 @@
-// Package mysql is the driver of mysql:, for MySQL and MariaDB.
-package mysql

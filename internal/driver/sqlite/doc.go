@@ -1,2 +1,0 @@
-// Package sqlite is the driver of sqlite:, a file of SQLite.
-package sqlite

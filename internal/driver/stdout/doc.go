@@ -1,2 +1,0 @@
-// Package stdout is the driver of stdout:, which prints events.
-package stdout
