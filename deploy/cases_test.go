@@ -136,6 +136,10 @@ var alertCases = []alertCase{
 		`bridge_standby_working{job="bridge", namespace="test", instance="c:8080", group="orders"}`: "1x240", `bridge_standby_ready{job="bridge", namespace="test", instance="c:8080", group="orders"}`: "1x240",
 		`bridge_standby_ready{job="bridge", namespace="test", instance="d:8080", group="orders"}`: "1x240",
 	}, nil, 0},
+	{"a share with a group of its own", map[string]string{
+		`bridge_standby_working{job="bridge", instance="c:8080", group="orders", share="2"}`: "1x240", `bridge_standby_ready{job="bridge", instance="c:8080", group="orders", share="2"}`: "1x240",
+		`bridge_standby_ready{job="bridge", instance="d:8080", group="orders", share="2"}`: "1x240",
+	}, nil, 0},
 	{"nobody works", map[string]string{`bridge_standby_working{` + ofGroupOf("a:8080") + `}`: "1x230 0x10"}, []string{`BridgeNobodyWorks{` + ofGroup + `}`}, 0},
 	{"no second process", map[string]string{`bridge_standby_ready{` + ofGroupOf("b:8080") + `}`: gone}, []string{`BridgeStandbyMissing{` + ofGroup + `}`}, 0},
 	{"the second process is not ready", map[string]string{`bridge_standby_ready{` + ofGroupOf("b:8080") + `}`: "1x200 0x40"}, []string{`BridgeStandbyMissing{` + ofGroup + `}`}, 0},

@@ -17,7 +17,7 @@ import (
 )
 
 // healthTimeout is below the time limit of the image's health check.
-var healthTimeout = 3 * time.Second
+var healthTimeout = 4 * time.Second
 
 func healthCommand(p *process) *cobra.Command {
 	c := newCommand("health", "ask the running bridge whether it is alive, or ready", `
@@ -27,7 +27,7 @@ It asks /livez: whether the loops run, which they do while the database or the
 bus is away. An address for all interfaces means this host. Where the bridge has
 the certificate of BRIDGE_HTTP_TLS_CERT, no name has to be on it.
 
-Exit status: 0 yes, 1 no, with the reasons, or no answer within 3 s, 2 when the
+Exit status: 0 yes, 1 no, with the reasons, or no answer within 4 s, 2 when the
 address is wrong.
 `)
 	ready := c.Flags().Bool("ready", false, "ask /readyz: whether source and bus can be reached and\nno stream is stopped")

@@ -78,7 +78,7 @@ func TestHealthCommand(t *testing.T) {
 		t.Errorf("nobody listens: %+v", got)
 	}
 	defer func(longer time.Duration) { healthTimeout = longer }(healthTimeout)
-	if healthTimeout = 50 * time.Millisecond; usualHealthTimeout != 3*time.Second {
+	if healthTimeout = 50 * time.Millisecond; usualHealthTimeout != 4*time.Second {
 		t.Errorf("it gives up after %s", usualHealthTimeout)
 	}
 	mustCall(t, settingsOf{"BRIDGE_HTTP_ADDR": waiting}, exitFailed, "no answer within 50ms", "health")

@@ -168,9 +168,10 @@ func (p *process) run(ctx context.Context, args []string) int {
 
 // dispatch runs the command that args name, or prints the help that they ask for.
 func (p *process) dispatch(ctx context.Context, args []string) error {
-	args, root := withTwoHyphens(args), p.commands()
+	root := p.commands()
+	args, help := withTwoHyphens(root, args)
 	switch completing := len(args) > 0 && strings.HasPrefix(args[0], cobra.ShellCompRequestCmd); {
-	case !completing && slices.ContainsFunc(args, isHelp):
+	case !completing && help:
 		text, err := helpOf(root, args)
 		if err != nil {
 			return err
@@ -185,18 +186,36 @@ func (p *process) dispatch(ctx context.Context, args []string) error {
 	return root.ExecuteContext(ctx)
 }
 
-// withTwoHyphens returns args with --flag for -flag, as scripts may have it.
-func withTwoHyphens(args []string) []string {
-	args = append([]string{}, args...)
-	for i, arg := range args {
-		if arg == "--" {
-			break
-		}
-		if len(arg) > 2 && arg[0] == '-' && 'a' <= arg[1] && arg[1] <= 'z' {
-			args[i] = "-" + arg
+// withTwoHyphens returns args with --flag for -flag, as scripts may have it. help says that a word
+// asks for help: values of flags are left as they are.
+func withTwoHyphens(root *cobra.Command, args []string) (all []string, help bool) {
+	takesValue := make(map[string]bool)
+	var collect func(c *cobra.Command)
+	collect = func(c *cobra.Command) {
+		c.LocalFlags().VisitAll(func(f *pflag.Flag) { takesValue[f.Name] = f.NoOptDefVal == "" })
+		for _, one := range c.Commands() {
+			collect(one)
 		}
 	}
-	return args
+	collect(root)
+	all = append([]string{}, args...)
+	value := false
+	for i, arg := range all {
+		switch {
+		case value:
+			value = false
+			continue
+		case arg == "--":
+			return all, help
+		case len(arg) > 2 && arg[0] == '-' && 'a' <= arg[1] && arg[1] <= 'z':
+			all[i] = "-" + arg
+		}
+		help = help || isHelp(all[i])
+		if name, long := strings.CutPrefix(all[i], "--"); long {
+			value = takesValue[name]
+		}
+	}
+	return all, help
 }
 
 // isHelp reports whether a word asks for help, wherever it stands.

@@ -100,6 +100,15 @@ func TestCommands(t *testing.T) {
 	}
 }
 
+// TestValuesOfFlagsAreLeftAsTheyAre: a key may begin with a hyphen, or be a word of ours.
+func TestValuesOfFlagsAreLeftAsTheyAre(t *testing.T) {
+	args := []string{"republish", "stock", "-key", "-abc", "--key", "help", "--key=-x", "-json"}
+	got, help := withTwoHyphens((&process{}).commands(), args)
+	if want := []string{"republish", "stock", "--key", "-abc", "--key", "help", "--key=-x", "--json"}; help || !slices.Equal(got, want) {
+		t.Errorf("%q, help %v", got, help)
+	}
+}
+
 // full is a stdout that has no room.
 type full struct{}
 

@@ -209,7 +209,7 @@ func (a *App) findTables(ctx context.Context) (whole, changed bool, err error) {
 	if l.image, err = a.disk.Load(ctx); err != nil {
 		return whole, false, err
 	}
-	lists, err := a.sources.listTables(ctx, lookWithin, func(d *database, err error) { a.note("tables of "+d.Label(), err) })
+	lists, err := a.sources.listTables(ctx, lookWithin, func(d *database, err error) { a.note(tablesOf+d.Label(), err) })
 	errs := []error{err}
 	for _, s := range a.streams {
 		if ready[s.Name] && len(s.Patterns) > 0 {

@@ -140,9 +140,12 @@ func (s *Sources) ofStream(stream *config.Stream) []*database {
 	return slices.DeleteFunc(slices.Clone(s.all), func(d *database) bool { return len(s.cfg.TablesOf(stream, d.Source)) == 0 })
 }
 
+// tablesOf begins the name of an outage of the list of a database's tables.
+const tablesOf = "tables of "
+
 // withOutage returns the index of the database that an outage is of as a whole, else -1.
 func (s *Sources) withOutage(o outage.Outage) int {
-	name := strings.TrimSuffix(o.Dependency, outage.Probed)
+	name := strings.TrimPrefix(strings.TrimSuffix(o.Dependency, outage.Probed), tablesOf)
 	return slices.IndexFunc(s.all, func(d *database) bool { return d.Label() == name })
 }
 
