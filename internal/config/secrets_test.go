@@ -96,15 +96,15 @@ func TestSecretFiles(t *testing.T) {
 		path := secretFile(t, "mysql://u:p%40ss@h/d\n")
 		source := load(t, with("BRIDGE_SOURCE_URL", "-", "BRIDGE_SOURCE_URL_FILE", path)).Sources[0]
 		options := &source.Opener.(*mysql.Opener).Options
-		if got, err := options.Password(); err != nil || got != "p@ss" || options.Host != "h" || source.Addr != "h:3306" {
+		if _, got, err := options.Password(); err != nil || got != "p@ss" || options.Host != "h" || source.Addr != "h:3306" {
 			t.Fatalf("%q, %v, %+v", got, err, source)
 		}
-		rewrite(t, path, "mysql://u:other@h/d")
-		if got, err := options.Password(); err != nil || got != "other" {
+		rewrite(t, path, "mysql://v:other@h/d")
+		if user, got, err := options.Password(); err != nil || user != "v" || got != "other" {
 			t.Fatalf("%q, %v", got, err)
 		}
 		rewrite(t, path, "mysql://u:hunter2#@h/d")
-		if _, err := options.Password(); err == nil || strings.Contains(err.Error(), "hunter2") {
+		if _, _, err := options.Password(); err == nil || strings.Contains(err.Error(), "hunter2") {
 			t.Fatalf("error %v", err)
 		}
 	})

@@ -58,11 +58,11 @@ func TestTablesOfSources(t *testing.T) {
 		t.Errorf("shared is %q", got)
 	}
 	b := cfg.Sources[2].Opener.(*mysql.Opener).Options
-	if password, err := b.Password(); err != nil || password != "secret-of-b" || b.Port != 3307 {
+	if _, password, err := b.Password(); err != nil || password != "secret-of-b" || b.Port != 3307 {
 		t.Errorf("b is opened with %+v", b)
 	}
 	rewrite(t, path, "mysql://h/d")
-	if _, err := b.Password(); err == nil || !strings.Contains(err.Error(), "user") {
+	if _, _, err := b.Password(); err == nil || !strings.Contains(err.Error(), "user") {
 		t.Errorf("error %v", err)
 	}
 	for _, name := range []string{"BRIDGE_SOURCE_URL", "BRIDGE_SOURCES", "BRIDGE_SOURCE_A_URL", "BRIDGE_SOURCE_B_URL"} {

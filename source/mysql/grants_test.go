@@ -165,7 +165,7 @@ func testLogin(t *testing.T, product testenv.Product) {
 	password := "wrong-" + secret
 	var broken error
 	s := open(t, b.server.URL(user, "", b.name), func(o *mysql.Options) {
-		o.Password = func() (string, error) { return password, broken }
+		o.Password = func() (string, string, error) { return user, password, broken }
 	})
 	shard := s.Shard(source.Spec{Table: "t", ID: "id"})
 	transient := func(t *testing.T, want string) {

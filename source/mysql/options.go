@@ -27,10 +27,10 @@ type Options struct {
 	Port int
 	// User is the login. Required.
 	User string
-	// Password returns the login's password. It is called at every connect, so that a password may
-	// be changed while the source is open; an error of it fails that connect. Nil means no
-	// password.
-	Password func() (string, error)
+	// Password returns user and password. It is called at every connect, so that both may be
+	// changed while the source is open; an error of it fails that connect. Nil means User without
+	// a password.
+	Password func() (user, password string, err error)
 	// Database is where tables are that are named without a database. Optional.
 	Database string
 	// TLS encrypts connections. It is called at every connect, so that certificates may be changed
@@ -122,7 +122,7 @@ func ParseURL(text string) (Options, error) {
 	}
 	o := Options{Host: u.Hostname(), User: u.User.Username()}
 	if password, ok := u.User.Password(); ok {
-		o.Password = func() (string, error) { return password, nil }
+		o.Password = func() (string, string, error) { return o.User, password, nil }
 	}
 	if port := u.Port(); port != "" {
 		if o.Port, err = strconv.Atoi(port); err != nil || o.Port < 1 || o.Port > 65535 {

@@ -62,12 +62,12 @@ func newConnector(o Options) (*connector, error) {
 		started: new(atomic.Int64)}, nil
 }
 
-// secure puts into c what may have changed since the last connect: the password and the
+// secure puts into c what may have changed since the last connect: the login and the
 // certificates.
 func (o Options) secure(c *mysql.Config) (err error) {
 	if o.Password != nil {
-		if c.Passwd, err = o.Password(); err != nil {
-			return fmt.Errorf("read the password: %w", err)
+		if c.User, c.Passwd, err = o.Password(); err != nil {
+			return fmt.Errorf("read the login: %w", err)
 		}
 	}
 	if o.TLS != nil {

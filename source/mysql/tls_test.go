@@ -91,7 +91,7 @@ func TestParseURL(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		password, err := o.Password()
+		_, password, err := o.Password()
 		if err != nil || o.Host != "::1" || o.Port != 3307 || o.User != "us@er" || password != "p/#?w" || o.Database != "my db" ||
 			!encrypts(o) || blind(o) || o.TLSOptional {
 			t.Fatalf("%+v, password %q, %v", o, password, err)

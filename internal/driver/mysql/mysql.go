@@ -26,7 +26,7 @@ type Opener struct{ Options mysql.Options }
 
 func (Driver) Scheme() string { return "mysql" }
 
-// Load parses the URL. Of a file with the URL that changes, only the password is taken up.
+// Load parses the URL. Of a file with the URL that changes, only user and password are taken up.
 func (Driver) Load(in *driver.Input) (driver.Opener, driver.DatabaseTraits) {
 	options, err := parse(in.URL)
 	if err != nil {
@@ -34,25 +34,25 @@ func (Driver) Load(in *driver.Input) (driver.Opener, driver.DatabaseTraits) {
 		return nil, driver.DatabaseTraits{Example: example}
 	}
 	read, _ := in.Secret(option.SourceURL)
-	options.Password = func() (string, error) {
+	options.Password = func() (user, password string, err error) {
 		text, err := read()
 		if err != nil {
-			return "", err
+			return "", "", err
 		}
 		options, err := parse(text)
 		if err != nil {
-			return "", option.Errorf("%s %w", option.SourceURL, err)
+			return "", "", option.Errorf("%s %w", option.SourceURL, err)
 		}
 		if options.Password == nil {
-			return "", nil
+			return options.User, "", nil
 		}
-		password, err := options.Password()
+		user, password, err = options.Password()
 		in.Hide(password)
-		return password, err
+		return user, password, err
 	}
 	// It cannot fail so shortly after the parse; a file that changed meanwhile shows at the
 	// connect.
-	_, _ = options.Password()
+	_, _, _ = options.Password()
 	return &Opener{options}, driver.DatabaseTraits{
 		Addr: net.JoinHostPort(options.Host, strconv.Itoa(cmp.Or(options.Port, 3306))), Database: options.Database, Example: example,
 	}
