@@ -1,7 +1,6 @@
 package model
 
 import (
-	"fmt"
 	"maps"
 	"slices"
 )
@@ -21,12 +20,15 @@ type owner struct {
 	count   count
 }
 
-// page is what the table was behind an id, after so many commits.
+// page is what the table was behind an id, after so many commits: its next rows, by their ids.
 type page struct {
 	from uint64
-	rows map[uint64]row
+	ids  []uint64
+	rows [pageRows]row
 	at   int
 }
+
+const pageRows = 3
 
 // answer is what the tables had of an entity, after so many commits, when so many facts of it had
 // come in. lives says that it had a row, for the checks alone.
@@ -78,7 +80,19 @@ func (p *process) ready(shard int) bool {
 }
 
 func (p *process) readPage(shard int, from uint64) *page {
-	return &page{from, maps.Clone(p.w.tables[shard].rows), p.w.commits}
+	rows := p.w.tables[shard].rows
+	pg := &page{from: from, at: p.w.commits}
+	for id := range rows {
+		if id > from {
+			pg.ids = append(pg.ids, id)
+		}
+	}
+	slices.Sort(pg.ids)
+	pg.ids = pg.ids[:min(len(pg.ids), pageRows)]
+	for i, id := range pg.ids {
+		pg.rows[i] = rows[id]
+	}
+	return pg
 }
 
 // readAhead reads the next page while a batch is in flight. It is decided when that is stored.
@@ -130,13 +144,8 @@ func (p *process) poll(shard int) {
 	if o.page = nil; pg == nil || pg.from != s.position {
 		pg = p.readPage(shard, s.position)
 	}
-	n := 0
-	for _, id := range slices.Sorted(maps.Keys(pg.rows)) {
-		if id <= pg.from || n == 3 {
-			continue
-		}
-		n++
-		if b.read.through = id; !s.ahead[id] && p.decide(b, id, pg.rows[id], pg.at, true) {
+	for i, id := range pg.ids {
+		if b.read.through = id; !s.ahead[id] && p.decide(b, id, pg.rows[i], pg.at, true) {
 			b.read.rows = append(b.read.rows, id)
 		}
 	}
@@ -227,10 +236,10 @@ func (p *process) add(b *batch, m message, at int) {
 	if mutant == seqByShard {
 		m.stamp.seq = p.seq*2 + uint64(m.shard)*1_000_000
 	}
-	m.id = fmt.Sprint(m.shard, m.key, m.row, m.state, e.id)
+	m.id = digest(uint64(m.shard), uint64(m.key), m.row, uint64(m.state), e.id)
 	m.busID = m.id
 	if e.disputed && mutant != healsUnderOldID {
-		m.busID += fmt.Sprint(m.stamp)
+		m.busID = digest(m.busID, m.stamp.epoch, m.stamp.seq)
 	}
 	b.stamps[m.stamp] = true
 	p.checkNews(m, e, at)
@@ -319,7 +328,7 @@ func (p *process) resend(b *batch) bool {
 			}
 			apply(view, fact{message: there, tp: r.tp, offset: at})
 			if e := view[m.key]; e.tp != r.tp || e.offset != at || e.disputed {
-				m.busID += fmt.Sprint(m.stamp)
+				m.busID = digest(m.busID, m.stamp.epoch, m.stamp.seq)
 				again = true
 			}
 		}

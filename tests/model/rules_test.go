@@ -33,7 +33,17 @@ type message struct {
 	low, since uint64
 	count      count
 	// id is the event's id, busID that by which the bus drops repeats.
-	id, busID string
+	id, busID uint64
+}
+
+// digest returns an id that is made of numbers. Others have another one, but for a chance of 2^-64.
+func digest(of ...uint64) (id uint64) {
+	for _, n := range of {
+		id = (id ^ n ^ n>>29) * 0xbf58476d1ce4e5b9
+		id = (id ^ id>>31) * 0x94d049bb133111eb
+		id ^= id >> 29
+	}
+	return id
 }
 
 // fact is a message of ours that is on the bus, acknowledged or read back. late is that of rule 7.
@@ -60,7 +70,7 @@ type read struct {
 type entry struct {
 	shard, state int
 	row          uint64
-	id           string
+	id           uint64
 	tp, offset   int
 	stamp        stamp // The highest that was met.
 	// disputed says that an older message lies behind a newer one: the next decision publishes.

@@ -27,7 +27,7 @@ type partition struct {
 	first       int // The offset of the first message that has not expired.
 	incarnation int
 	// seen are the offsets of the bus ids that are dropped as repeats.
-	seen map[string]int
+	seen map[uint64]int
 	// fences are, for each process, the highest fence of a request that arrived.
 	fences map[*process]int
 }
@@ -66,7 +66,7 @@ type world struct {
 	clock           uint64
 	foreign         int
 	lost            bool
-	stamps          map[stamp]string
+	stamps          map[stamp]uint64
 	faults          []string
 }
 
@@ -77,7 +77,7 @@ type saved struct {
 }
 
 func newWorld(seed uint64) *world {
-	w := &world{rng: rand.New(rand.NewPCG(seed, 1)), stamps: map[stamp]string{}, dirty: map[int]bool{}, moving: seed%3 == 1, full: seed%8 == 7}
+	w := &world{rng: rand.New(rand.NewPCG(seed, 1)), stamps: map[stamp]uint64{}, dirty: map[int]bool{}, moving: seed%3 == 1, full: seed%8 == 7}
 	w.release, w.typed, w.dedup = w.rng.IntN(3) == 0, w.rng.IntN(2) == 0, w.rng.IntN(2) == 0
 	w.keys, w.rough = 1+w.rng.IntN(4), w.rng.IntN(3)
 	for range 2 {
@@ -90,7 +90,7 @@ func newWorld(seed uint64) *world {
 }
 
 func newPartition(incarnation int) *partition {
-	return &partition{incarnation: incarnation, seen: map[string]int{}, fences: map[*process]int{}}
+	return &partition{incarnation: incarnation, seen: map[uint64]int{}, fences: map[*process]int{}}
 }
 
 func (w *world) fault(format string, args ...any) {
@@ -177,11 +177,11 @@ func (w *world) deliver(r *request) {
 			r.offsets = append(r.offsets, at)
 			continue
 		}
-		text := fmt.Sprint(m.shard, m.key, m.row, m.state, m.id)
-		if had, ok := w.stamps[m.stamp]; ok && had != text {
+		of := digest(uint64(m.shard), uint64(m.key), m.row, uint64(m.state), m.id)
+		if had, ok := w.stamps[m.stamp]; ok && had != of {
 			w.fault("two messages have the stamp %v", m.stamp)
 		}
-		w.stamps[m.stamp] = text
+		w.stamps[m.stamp] = of
 		t.seen[m.busID] = len(t.log)
 		r.offsets = append(r.offsets, len(t.log))
 		t.log = append(t.log, m)
@@ -241,7 +241,7 @@ func (w *world) harm() {
 	case (n == 9 || n >= 12) && len(w.running) == 0 && len(t.log) > 0:
 		w.lost = true // What the bus has acknowledged.
 		t.log = t.log[:w.rng.IntN(len(t.log))]
-		maps.DeleteFunc(t.seen, func(_ string, at int) bool { return at >= len(t.log) })
+		maps.DeleteFunc(t.seen, func(_ uint64, at int) bool { return at >= len(t.log) })
 	case n == 8 && len(w.running) == 0 && w.rough > 0:
 		w.lost = true
 		w.bus[tp] = newPartition(t.incarnation + 1)
