@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -74,7 +75,7 @@ func (s *pairedSource) ReadChanges(ctx context.Context, q source.ChangeQuery, c 
 	q.After.ID *= 2
 	err := s.Shard.ReadChanges(ctx, q, c)
 	for i := range c.List {
-		if c.List[i].Row = fmt.Sprint(c.List[i].ID); s.byID {
+		if c.List[i].Row = strconv.FormatUint(c.List[i].ID, 10); s.byID {
 			c.List[i].Row = ulid(c.List[i])
 			c.List[i].Modified = c.List[i].Row
 		}
@@ -94,10 +95,18 @@ func (s *pairedSource) ReadChanges(ctx context.Context, q source.ChangeQuery, c 
 
 // ulid is the text of an id that was made at the MODIFIED of a row.
 func ulid(at source.Cursor) string {
+	if text, known := ulids.Load(at); known {
+		return text.(string)
+	}
 	made, _ := (source.Column{Kind: source.DateTime}).Time([]byte(at.Modified), time.UTC)
 	text := source.Column{Format: source.ULID}.Text(made, nil)
-	return fmt.Sprintf("%s%016d", text[:10], at.ID)
+	id := fmt.Sprintf("%s%016d", text[:10], at.ID)
+	ulids.Store(at, id)
+	return id
 }
+
+// ulids are those of ulid, which is asked for the same ones again and again.
+var ulids sync.Map
 
 func (s *pairedSource) Traits(ctx context.Context) (source.Traits, error) {
 	traits, err := s.Shard.Traits(ctx)

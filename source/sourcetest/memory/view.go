@@ -85,8 +85,9 @@ func (v *view) Read(ctx context.Context, q source.Query, p *source.Page) error {
 			p.MaxID = r.id
 		}
 	}
+	wanted := v.wanted(q)
 	for r := range t.among(ranges(q)) {
-		if r.open || !v.wanted(q, r) {
+		if r.open || !wanted(r) {
 			continue
 		}
 		if p.More = q.MaxBytes > 0 && p.Bytes >= q.MaxBytes; p.More {
@@ -124,16 +125,22 @@ func ranges(q source.Query) []source.Range {
 
 var everything = []source.Range{{Last: math.MaxUint64}}
 
-// wanted reports whether a row of the query's ranges has one of its keys.
-func (v *view) wanted(q source.Query, r *row) bool {
+// wanted returns what reports whether a row of the query's ranges has one of its keys.
+func (v *view) wanted(q source.Query) func(r *row) bool {
 	if q.Keys == nil {
-		return true
+		return func(*row) bool { return true }
 	}
-	var key [][]byte
-	for _, at := range v.columns.Key {
-		key = append(key, r.values[v.pick[at]])
+	keys := make(map[string]bool, len(q.Keys))
+	for _, tuple := range q.Keys {
+		keys[textOf(v.table.Loose, tuple)] = true
 	}
-	return slices.ContainsFunc(q.Keys, func(tuple [][]byte) bool { return isKey(v.table.Loose, tuple, key) })
+	key := make([][]byte, len(v.columns.Key))
+	return func(r *row) bool {
+		for i, at := range v.columns.Key {
+			key[i] = r.values[v.pick[at]]
+		}
+		return keys[textOf(v.table.Loose, key)]
+	}
 }
 
 // among returns the rows of ranges that ascend.

@@ -77,8 +77,8 @@ func (t *Table) endUpdate(ids []uint64, commit bool) {
 func (t *Table) Replace(values ...string) uint64 {
 	defer t.locked()()
 	id := t.insert(t.next, false, values)
-	key := t.keyOf(*t.existing(id))
-	t.rows = slices.DeleteFunc(t.rows, func(r row) bool { return r.id != id && isKey(t.Loose, key, t.keyOf(r)) })
+	key := textOf(t.Loose, t.keyOf(*t.existing(id)))
+	t.rows = slices.DeleteFunc(t.rows, func(r row) bool { return r.id != id && textOf(t.Loose, t.keyOf(r)) == key })
 	return id
 }
 
@@ -160,13 +160,19 @@ func (t *Table) keyOf(r row) (tuple [][]byte) {
 	return tuple
 }
 
-// isKey reports whether two tuples are the same key, whatever their case where loose. NULL is like
-// NULL alone.
-func isKey(loose bool, a, b [][]byte) bool {
-	return slices.EqualFunc(a, b, func(a, b []byte) bool {
-		same := bytes.Equal(a, b) || loose && bytes.EqualFold(a, b)
-		return same && (a == nil) == (b == nil)
-	})
+// textOf returns a text that the tuples of one key have alike. NULL is like NULL alone.
+func textOf(loose bool, tuple [][]byte) string {
+	var text []byte
+	for _, value := range tuple {
+		if loose && value != nil {
+			value = bytes.ToLower(value)
+		}
+		if value == nil {
+			text = append(text, '-')
+		}
+		text = append(append(strconv.AppendInt(text, int64(len(value)), 10), ':'), value...)
+	}
+	return string(text)
 }
 
 // AddColumn adds a column that is NULL in every row.
