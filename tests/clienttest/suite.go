@@ -64,8 +64,9 @@ func (f *Fixture) options() client.Options {
 // group returns the name of a group that no other test has.
 func (f *Fixture) group() string { return "group-" + strings.ReplaceAll(f.Destination, ".", "-") }
 
-// start runs f until the test ends or the returned function is called.
-func start(t testing.TB, f func(context.Context) error) (stop func()) {
+// Start runs f until the test ends, or the returned function is called, and fails the test for its
+// error.
+func Start(t testing.TB, f func(context.Context) error) (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- f(ctx) }()
@@ -85,7 +86,7 @@ func table(t testing.TB, f *Fixture) *client.Table {
 	if err != nil {
 		t.Fatal(err)
 	}
-	start(t, table.Run)
+	Start(t, table.Run)
 	return table
 }
 
@@ -290,7 +291,7 @@ func process(t testing.TB, f *Fixture, h *heard, number int) (stop func()) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return start(t, events.Run)
+	return Start(t, events.Run)
 }
 
 func testEvents(t *testing.T, f Fixture) {
@@ -331,7 +332,7 @@ func testEventsOverARestart(t *testing.T, f Fixture) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	start(t, events.Run)
+	Start(t, events.Run)
 	eventually(t, func() string { return h.lacks(w.IDs) })
 	f.Restart(t)
 	// The fault may stay until the next event, which is published where it does not end before.

@@ -20,10 +20,13 @@ const Stream = "orders"
 
 // Writer publishes as one run of bridge does, and keeps the table that it makes.
 type Writer struct {
-	t           testing.TB
-	sink        sink.Sink
-	destination string
-	epoch, seq  uint64
+	// Destination and Epoch are those of the next message.
+	Destination string
+	Epoch       uint64
+
+	t    testing.TB
+	sink sink.Sink
+	seq  uint64
 	// pad makes events longer.
 	pad []byte
 	// Table has what each entity says, by key; IDs are those of all events in their order.
@@ -33,7 +36,7 @@ type Writer struct {
 
 // NewWriter returns a writer. Of two the one with the higher epoch is the later one.
 func NewWriter(t testing.TB, s sink.Sink, destination string, epoch uint64) *Writer {
-	return &Writer{t: t, sink: s, destination: destination, epoch: epoch, Table: make(map[string]string)}
+	return &Writer{t: t, sink: s, Destination: destination, Epoch: epoch, Table: make(map[string]string)}
 }
 
 // Write publishes n events of so many entities; each seventh deletes its entity. The data of an
@@ -46,31 +49,45 @@ func (w *Writer) Write(n, entities int) {
 		m.State.Index = uint32(i)
 		batch = append(batch, m)
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), within)
+	w.Publish(batch...)
+}
+
+// Publish publishes messages.
+func (w *Writer) Publish(batch ...sink.Message) {
+	w.t.Helper()
+	ctx, cancel := context.WithTimeout(w.t.Context(), within)
 	defer cancel()
 	if out, err := w.sink.Publish(ctx, batch); err != nil || !out.AllAcked() {
-		w.t.Fatalf("published %d of %d: %v", out.Acked(), n, err)
+		w.t.Fatalf("published %d of %d: %v", out.Acked(), len(batch), err)
 	}
 }
 
-// Key returns the key of an entity.
+func (w *Writer) next(entities int) sink.Message {
+	next := w.seq + 1
+	m := w.Message(Key(int(next%uint64(entities))), fmt.Sprint(w.Epoch, ".", next), next%7 == 0)
+	w.IDs = append(w.IDs, m.ID)
+	return m
+}
+
+// Key returns the key of an entity of Write.
 func Key(entity int) string { return fmt.Sprint("key ", entity) }
 
-func (w *Writer) next(entities int) sink.Message {
+// Message returns the next message about an entity, whose id depends on the entity and on what is
+// said.
+func (w *Writer) Message(key, says string, gone bool) sink.Message {
 	w.seq++
-	key, says := Key(int(w.seq%uint64(entities))), fmt.Sprint(w.epoch, ".", w.seq)
 	m := sink.Message{
-		Destination: w.destination, Key: []byte(key), ID: uuid.NewSHA1(uuid.Nil, []byte(says)).String(), Type: "OrderModifiedEvent", Version: "1.0.0",
+		Destination: w.Destination, Key: []byte(key), ID: uuid.NewSHA1(uuid.Nil, []byte(key+"="+says)).String(), Type: "OrderModifiedEvent", Version: "1.0.0",
 		Domain: client.DefaultDomain, Stream: Stream, Shard: Stream, RowID: w.seq, Origin: sink.FromTail, Time: time.Now(),
-		State: sink.State{Epoch: w.epoch, Seq: w.seq, Hash: 1, Digest: [16]byte{1}},
+		State: sink.State{Epoch: w.Epoch, Seq: w.seq, Hash: 1, Digest: [16]byte{1}},
 	}
 	w.Table[key] = says
-	if w.seq%7 == 0 {
+	if gone {
 		m.Type, m.State.Kind, m.State.Digest = "OrderDeletedEvent", sink.StateAbsent, [16]byte{}
 		delete(w.Table, key)
 	}
-	m.Value = w.body(&m, says)
-	w.IDs = append(w.IDs, m.ID)
+	m.Value = fmt.Appendf(nil, `{"meta":{"id":%q,"type":%q,"version":%q,"time":%d},"data":{"says":%q,"pad":"%s"},"links":[]}`,
+		m.ID, m.Type, m.Version, m.Time.UnixMilli(), says, w.pad)
 	return m
 }
 
@@ -134,7 +151,7 @@ func BenchEvents(b *testing.B, f Fixture) {
 		if err != nil {
 			b.Fatal(err)
 		}
-		stop := start(b, events.Run)
+		stop := Start(b, events.Run)
 		<-done
 		b.StopTimer()
 		stop()
@@ -149,9 +166,4 @@ func heap() uint64 {
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	return m.HeapAlloc
-}
-
-// body returns the value of an event.
-func (w *Writer) body(m *sink.Message, says string) []byte {
-	return fmt.Appendf(nil, `{"meta":{"id":%q,"type":%q,"version":%q,"time":0},"data":{"says":%q,"pad":"%s"},"links":[]}`, m.ID, m.Type, m.Version, says, w.pad)
 }

@@ -1,4 +1,4 @@
-package client_test
+package clienttest_test
 
 import (
 	"context"
@@ -12,20 +12,21 @@ import (
 	"example.org/bridge/client"
 	"example.org/bridge/sink"
 	"example.org/bridge/sink/sinktest/memory"
+	"example.org/bridge/tests/clienttest"
 )
 
 // inTime runs a test in synctest's time with a table on a bus, after it is ready.
-func inTime(t *testing.T, o memory.Options, before func(w *writer), test func(t *testing.T, b *bus, w *writer, table *client.Table)) {
+func inTime(t *testing.T, o memory.Options, before func(w *writer), test func(t *testing.T, b *memoryBus, w *writer, table *client.Table)) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBus(o)
-		w := &writer{t: t, bus: b, to: "orders", epoch: 1}
+		w := newWriter(t, b, "orders", 1)
 		b.Create("orders")
 		before(w)
 		table, err := client.NewTable(b, options("orders"))
 		if err != nil {
 			t.Fatal(err)
 		}
-		stop := run(t, table.Run)
+		stop := clienttest.Start(t, table.Run)
 		<-table.Ready()
 		test(t, b, w, table)
 		stop()
@@ -41,7 +42,7 @@ func twice(w *writer) {
 func TestTable(t *testing.T) {
 	for name, o := range map[string]memory.Options{"on Kafka": {Partitions: 3}, "on JetStream": {Stream: "events"}} {
 		t.Run(name, func(t *testing.T) {
-			inTime(t, o, twice, func(t *testing.T, b *bus, w *writer, table *client.Table) {
+			inTime(t, o, twice, func(t *testing.T, b *memoryBus, w *writer, table *client.Table) {
 				holds := func(when, want string) {
 					t.Helper()
 					synctest.Wait()
@@ -55,12 +56,12 @@ func TestTable(t *testing.T) {
 				holds("it follows", "a=2 c=1")
 				foreign := w.message("x", "1")
 				foreign.Stream = "others"
-				w.publish(foreign)
+				w.Publish(foreign)
 				foreign.Stream, foreign.Domain = "orders", "elsewhere"
-				w.publish(foreign)
+				w.Publish(foreign)
 				dead := w.message("x", "1")
 				dead.Type = sink.DeadLetterType
-				w.publish(dead)
+				w.Publish(dead)
 				holds("messages of others are passed over", "a=2 c=1")
 				w.write("a", "2")
 				holds("a repeat changes nothing", "a=2 c=1")
@@ -77,7 +78,7 @@ func TestTable(t *testing.T) {
 func TestHeadersOfFormerVersions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBus(memory.Options{})
-		w := &writer{t: t, bus: b, to: "orders", epoch: 1}
+		w := newWriter(t, b, "orders", 1)
 		w.write("a", "1")
 		table := readChanged(t, b, func(m *sink.Stored) {
 			set(m, sink.HeaderVersion, "")
@@ -95,7 +96,7 @@ func TestHeadersOfFormerVersions(t *testing.T) {
 }
 
 func TestWatch(t *testing.T) {
-	inTime(t, memory.Options{Stream: "events"}, twice, func(t *testing.T, b *bus, w *writer, table *client.Table) {
+	inTime(t, memory.Options{Stream: "events"}, twice, func(t *testing.T, b *memoryBus, w *writer, table *client.Table) {
 		changes := make(chan string)
 		watch := func(ctx context.Context, present bool) func() string {
 			go func() {
@@ -145,13 +146,13 @@ func TestWatch(t *testing.T) {
 // TestABusThatIsMadeAgain has a table start over, serve what it has until the new bus says
 // otherwise, and then drop what the bus does not have.
 func TestABusThatIsMadeAgain(t *testing.T) {
-	for name, again := range map[string]func(b *bus){
-		"made again":            func(b *bus) { b.Wipe() },
-		"back to an older time": func(b *bus) { b.Lose("orders/0", 2); b.Lose("orders/1", 2); b.Lose("orders/2", 2) },
+	for name, again := range map[string]func(b *memoryBus){
+		"made again":            func(b *memoryBus) { b.Wipe() },
+		"back to an older time": func(b *memoryBus) { b.Lose("orders/0", 2); b.Lose("orders/1", 2); b.Lose("orders/2", 2) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			before := func(w *writer) { twice(w); w.write("returns", "1") }
-			inTime(t, memory.Options{Partitions: 3}, before, func(t *testing.T, b *bus, w *writer, table *client.Table) {
+			inTime(t, memory.Options{Partitions: 3}, before, func(t *testing.T, b *memoryBus, w *writer, table *client.Table) {
 				synctest.Wait()
 				again(b)
 				b.Create("orders")
@@ -159,7 +160,7 @@ func TestABusThatIsMadeAgain(t *testing.T) {
 				if got := contents(table); got != "a=2 b=1 returns=1" {
 					t.Errorf("before bridge has published again the table has %q", got)
 				}
-				next := &writer{t: t, bus: b, to: "orders", epoch: 2}
+				next := newWriter(t, b, "orders", 2)
 				next.write("a", "3")
 				next.write("c", "1")
 				next.write("returns", "1")
@@ -183,10 +184,10 @@ func TestABusThatIsMadeAgain(t *testing.T) {
 // were or have changed, before the table has caught up there.
 func TestABusThatIsMadeAgainHasMessages(t *testing.T) {
 	before := func(w *writer) { twice(w); w.write("c", "1") }
-	inTime(t, memory.Options{Stream: "events"}, before, func(t *testing.T, b *bus, w *writer, table *client.Table) {
+	inTime(t, memory.Options{Stream: "events"}, before, func(t *testing.T, b *memoryBus, w *writer, table *client.Table) {
 		synctest.Wait()
 		b.Wipe()
-		next := &writer{t: t, bus: b, to: "orders", epoch: 2}
+		next := newWriter(t, b, "orders", 2)
 		next.write("b", "2")
 		next.write("b", "")
 		next.write("a", "2")
@@ -207,7 +208,7 @@ func TestPartitionsThatAreMadeLater(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		stop := run(t, table.Run)
+		stop := clienttest.Start(t, table.Run)
 		pass(t, time.Minute)
 		select {
 		case <-table.Ready():
@@ -217,10 +218,10 @@ func TestPartitionsThatAreMadeLater(t *testing.T) {
 		if err := table.Err(); err == nil || !strings.Contains(err.Error(), "orders") {
 			t.Errorf("without a topic it says %v", err)
 		}
-		w := &writer{t: t, bus: b, to: "orders", epoch: 1}
+		w := newWriter(t, b, "orders", 1)
 		w.write("a", "1")
 		<-table.Ready()
-		w.to = "more"
+		w.Destination = "more"
 		w.write("a", "2")
 		w.write("b", "1")
 		pass(t, 2*time.Second)
@@ -244,7 +245,7 @@ func TestWhatATableCannotRead(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newBus(memory.Options{})
-			w := &writer{t: t, bus: b, to: "orders", epoch: 1}
+			w := newWriter(t, b, "orders", 1)
 			w.write("a", "1")
 			table, err := client.NewTable(changing{b, c.change}, options("orders"))
 			if err != nil {
@@ -258,7 +259,7 @@ func TestWhatATableCannotRead(t *testing.T) {
 	}
 	t.Run("a message without a state is counted and passed over", func(t *testing.T) {
 		b := newBus(memory.Options{})
-		w := &writer{t: t, bus: b, to: "orders", epoch: 1}
+		w := newWriter(t, b, "orders", 1)
 		w.write("a", "1")
 		table := readChanged(t, b, func(m *sink.Stored) { set(m, sink.HeaderState, ""); set(m, sink.HeaderDomain, "") })
 		if s := table.Stats(); s.Stateless != 1 || s.Entities != 0 || s.Foreign != 0 {
@@ -268,12 +269,12 @@ func TestWhatATableCannotRead(t *testing.T) {
 	t.Run("a tombstone deletes, with its headers or without", func(t *testing.T) {
 		for _, bare := range []bool{false, true} {
 			b := newBus(memory.Options{})
-			w := &writer{t: t, bus: b, to: "orders", epoch: 1}
+			w := newWriter(t, b, "orders", 1)
 			w.write("a", "1")
 			w.write("b", "1")
 			null := w.message("a", "1")
 			null.Value = nil
-			w.publish(null)
+			w.Publish(null)
 			table := readChanged(t, b, func(m *sink.Stored) {
 				if m.Value == nil && bare {
 					m.Headers = nil
@@ -287,20 +288,20 @@ func TestWhatATableCannotRead(t *testing.T) {
 }
 
 // readChanged returns a table that is ready, with what w has published as change makes it.
-func readChanged(t *testing.T, b *bus, change func(*sink.Stored)) *client.Table {
+func readChanged(t *testing.T, b *memoryBus, change func(*sink.Stored)) *client.Table {
 	t.Helper()
 	table, err := client.NewTable(changing{b, change}, options("orders"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	run(t, table.Run)
+	clienttest.Start(t, table.Run)
 	<-table.Ready()
 	return table
 }
 
 // changing is a bus whose messages are changed as they are read.
 type changing struct {
-	*bus
+	*memoryBus
 	change func(*sink.Stored)
 }
 
@@ -309,7 +310,7 @@ func (b changing) Open(client.Opening) (client.Reader, error) { return reader{ch
 type changed changing
 
 func (b changed) Read(ctx context.Context, span sink.Span, each func(*sink.Stored) error) (uint64, error) {
-	return b.bus.Read(ctx, span, func(m *sink.Stored) error {
+	return b.memoryBus.Read(ctx, span, func(m *sink.Stored) error {
 		b.change(m)
 		return each(m)
 	})

@@ -1,4 +1,4 @@
-package kafka_test
+package clienttest_test
 
 import (
 	"fmt"
@@ -17,13 +17,11 @@ import (
 	"example.org/bridge/tests/testenv"
 )
 
-func TestMain(m *testing.M) { testenv.Main(m) }
-
 var topics atomic.Int64
 
 func newTopic() string { return fmt.Sprint("client-", topics.Add(1)) }
 
-func publisher(t testing.TB, brokers []string) sink.Sink {
+func kafkaSink(t testing.TB, brokers []string) sink.Sink {
 	s, err := sinkkafka.Open(sinkkafka.Options{Connection: sinkkafka.Connection{Brokers: brokers}, Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
@@ -32,7 +30,7 @@ func publisher(t testing.TB, brokers []string) sink.Sink {
 	return s
 }
 
-func bus(t testing.TB, brokers []string) *kafka.Bus {
+func kafkaBus(t testing.TB, brokers []string) *kafka.Bus {
 	b, err := kafka.New(kafka.Options{Brokers: brokers})
 	if err != nil {
 		t.Fatal(err)
@@ -40,16 +38,16 @@ func bus(t testing.TB, brokers []string) *kafka.Bus {
 	return b
 }
 
-// fixture is a topic of three partitions.
-func fixture(t *testing.T, brokers []string, create, remove func(t testing.TB, topic string)) clienttest.Fixture {
+// onTopic is a topic of three partitions.
+func onTopic(t *testing.T, brokers []string, create, remove func(t testing.TB, topic string)) clienttest.Fixture {
 	topic := newTopic()
 	create(t, topic)
 	return clienttest.Fixture{
-		Bus: bus(t, brokers), Sink: publisher(t, brokers), Destination: topic, Shares: true,
+		Bus: kafkaBus(t, brokers), Sink: kafkaSink(t, brokers), Destination: topic, Shares: true,
 		Remake: func(t testing.TB) sink.Sink {
 			remove(t, topic)
 			create(t, topic)
-			return publisher(t, brokers)
+			return kafkaSink(t, brokers)
 		},
 	}
 }
@@ -71,7 +69,7 @@ func TestInProcess(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	clienttest.Run(t, func(t *testing.T) clienttest.Fixture { return fixture(t, c.ListenAddrs(), create, remove) })
+	clienttest.Run(t, func(t *testing.T) clienttest.Fixture { return onTopic(t, c.ListenAddrs(), create, remove) })
 }
 
 func TestOnARealBroker(t *testing.T) {
@@ -80,7 +78,7 @@ func TestOnARealBroker(t *testing.T) {
 	server := testenv.StartKafka(t, testenv.KafkaOptions{})
 	create := func(t testing.TB, topic string) { server.CreateTopic(t, topic, 3, nil) }
 	clienttest.Run(t, func(t *testing.T) clienttest.Fixture {
-		f := fixture(t, server.Brokers(), create, server.DeleteTopic)
+		f := onTopic(t, server.Brokers(), create, server.DeleteTopic)
 		f.Restart = server.Restart
 		return f
 	})
@@ -92,19 +90,18 @@ func TestOptionsNeedBrokers(t *testing.T) {
 	}
 }
 
-// BenchmarkTable needs a real broker: see docs/performance.md.
-func BenchmarkTable(b *testing.B) {
-	server := testenv.Kafka(b)
-	topic := newTopic()
-	server.CreateTopic(b, topic, 8, nil)
-	clienttest.Bench(b, clienttest.Fixture{Bus: bus(b, server.Brokers()), Sink: publisher(b, server.Brokers()), Destination: topic})
-}
+// BenchmarkTable needs real servers: see docs/performance.md.
+func BenchmarkTable(b *testing.B) { onBoth(b, clienttest.Bench) }
 
-// BenchmarkEvents needs a real broker, and counts the joining of the group: see
+// BenchmarkEvents needs real servers, and counts the joining of the group on Kafka: see
 // docs/performance.md.
-func BenchmarkEvents(b *testing.B) {
-	server := testenv.Kafka(b)
-	topic := newTopic()
-	server.CreateTopic(b, topic, 8, nil)
-	clienttest.BenchEvents(b, clienttest.Fixture{Bus: bus(b, server.Brokers()), Sink: publisher(b, server.Brokers()), Destination: topic})
+func BenchmarkEvents(b *testing.B) { onBoth(b, clienttest.BenchEvents) }
+
+func onBoth(b *testing.B, bench func(*testing.B, clienttest.Fixture)) {
+	b.Run("kafka", func(b *testing.B) {
+		server, topic := testenv.Kafka(b), newTopic()
+		server.CreateTopic(b, topic, 8, nil)
+		bench(b, clienttest.Fixture{Bus: kafkaBus(b, server.Brokers()), Sink: kafkaSink(b, server.Brokers()), Destination: topic})
+	})
+	b.Run("jetstream", func(b *testing.B) { bench(b, onStream(b, testenv.NATS(b))) })
 }

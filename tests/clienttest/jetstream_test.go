@@ -1,4 +1,4 @@
-package jetstream_test
+package clienttest_test
 
 import (
 	"context"
@@ -22,7 +22,7 @@ import (
 
 func TestMain(m *testing.M) { testenv.Main(m) }
 
-func fixture(t testing.TB, server *testenv.NATSServer) clienttest.Fixture {
+func onStream(t testing.TB, server *testenv.NATSServer) clienttest.Fixture {
 	stream := server.CreateStream(t, natsjs.StreamConfig{})
 	config := stream.CachedInfo().Config
 	publisher := func(t testing.TB) sink.Sink {
@@ -64,7 +64,7 @@ func TestOnAServer(t *testing.T) {
 	t.Parallel()
 	server := testenv.OwnNATS(t)
 	clienttest.Run(t, func(t *testing.T) clienttest.Fixture {
-		f := fixture(t, server)
+		f := onStream(t, server)
 		if server.Process != nil {
 			f.Restart = server.Restart
 		}
@@ -77,7 +77,7 @@ func TestOnAServer(t *testing.T) {
 func TestAHandlerThatTakesLong(t *testing.T) {
 	testall.Long(t)
 	t.Parallel()
-	f := fixture(t, testenv.AnyNATS(t))
+	f := onStream(t, testenv.AnyNATS(t))
 	w := clienttest.NewWriter(t, f.Sink, f.Destination, 1)
 	w.Write(2, 2)
 	given := make(chan string, 10)
@@ -134,9 +134,3 @@ func TestSubjectsThatNoStreamTakes(t *testing.T) {
 		t.Errorf("Consume ends with %v, %v", err, context.Cause(ctx))
 	}
 }
-
-// BenchmarkTable needs a real server: see docs/performance.md.
-func BenchmarkTable(b *testing.B) { clienttest.Bench(b, fixture(b, testenv.NATS(b))) }
-
-// BenchmarkEvents needs a real server: see docs/performance.md.
-func BenchmarkEvents(b *testing.B) { clienttest.BenchEvents(b, fixture(b, testenv.NATS(b))) }

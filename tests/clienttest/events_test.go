@@ -1,4 +1,4 @@
-package client_test
+package clienttest_test
 
 import (
 	"bytes"
@@ -14,6 +14,7 @@ import (
 	"example.org/bridge/client"
 	"example.org/bridge/sink"
 	"example.org/bridge/sink/sinktest/memory"
+	"example.org/bridge/tests/clienttest"
 )
 
 // handled is what a handler was given.
@@ -55,18 +56,18 @@ func (h *handled) String() string {
 func TestEvents(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBus(memory.Options{Stream: "events"})
-		w := &writer{t: t, bus: b, to: "orders", epoch: 1}
+		w := newWriter(t, b, "orders", 1)
 		w.write("a", "1")
 		w.write("b", "1")
 		foreign := w.message("x", "1")
 		foreign.Stream = "others"
-		w.publish(foreign)
+		w.Publish(foreign)
 		h := &handled{refuse: map[string]int{"b=1": 3}}
 		events, err := client.NewEvents(b, "group", options("orders"), h.handle)
 		if err != nil {
 			t.Fatal(err)
 		}
-		stop := run(t, events.Run)
+		stop := clienttest.Start(t, events.Run)
 		synctest.Wait()
 		w.write("a", "2")
 		synctest.Wait()
@@ -92,7 +93,7 @@ func TestEvents(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		stop = run(t, next.Run)
+		stop = clienttest.Start(t, next.Run)
 		synctest.Wait()
 		if got := h.String(); got != "c=1" {
 			t.Errorf("behind a restart, handed over was %s", got)
@@ -113,10 +114,10 @@ func TestEventsNeedAGroupAndAHandler(t *testing.T) {
 
 func TestAnEventThatCannotBeReadEndsRun(t *testing.T) {
 	b := newBus(memory.Options{})
-	w := &writer{t: t, bus: b, to: "orders", epoch: 1}
+	w := newWriter(t, b, "orders", 1)
 	m := w.message("a", "1")
 	m.ID = "no UUID"
-	w.publish(m)
+	w.Publish(m)
 	events, err := client.NewEvents(b, "group", options("orders"), (&handled{}).handle)
 	if err != nil {
 		t.Fatal(err)
@@ -163,10 +164,10 @@ func TestFormats(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newBus(memory.Options{})
-			w := &writer{t: t, bus: b, to: "orders", epoch: 1}
+			w := newWriter(t, b, "orders", 1)
 			m := w.message("a", "1")
-			m.Value = []byte(c.body)
-			w.publish(m)
+			m.Value, m.Time = []byte(c.body), time.UnixMilli(1_772_323_207_250)
+			w.Publish(m)
 			table := readChanged(t, b, c.change)
 			e, _ := table.Get("a")
 			var columns struct{ ID uint64 }
@@ -215,18 +216,18 @@ func TestDataOfAnEvent(t *testing.T) {
 func TestTombstonesAreNoEvents(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBus(memory.Options{})
-		w := &writer{t: t, bus: b, to: "orders", epoch: 1}
+		w := newWriter(t, b, "orders", 1)
 		w.write("a", "1")
 		w.write("a", "")
 		null := w.message("a", "")
 		null.Value = nil
-		w.publish(null)
+		w.Publish(null)
 		h := &handled{}
 		events, err := client.NewEvents(b, "group", options("orders"), h.handle)
 		if err != nil {
 			t.Fatal(err)
 		}
-		stop := run(t, events.Run)
+		stop := clienttest.Start(t, events.Run)
 		synctest.Wait()
 		if got := h.String(); got != "a=1, a is gone" {
 			t.Errorf("handed over was %s", got)
@@ -237,12 +238,12 @@ func TestTombstonesAreNoEvents(t *testing.T) {
 
 func TestAnEventThatIsAColumn(t *testing.T) {
 	b := newBus(memory.Options{})
-	w := &writer{t: t, bus: b, to: "orders", epoch: 1}
+	w := newWriter(t, b, "orders", 1)
 	for _, body := range []string{`{"a": 1}`, "no JSON", ""} {
 		m := w.message("a", "1")
 		m.Value, m.Format = []byte(body), sink.FormatPayload
 		m.Bare = &sink.Bare{Time: 1772323207000, Content: "application/json", Headers: []sink.Header{{Name: "trace_id", Value: []byte("t")}}}
-		w.publish(m)
+		w.Publish(m)
 	}
 	handled := make(chan client.Event, 3)
 	events, err := client.NewEvents(b, "group", options("orders"), func(_ context.Context, e client.Event) error {
@@ -253,7 +254,7 @@ func TestAnEventThatIsAColumn(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	run(t, events.Run)
+	clienttest.Start(t, events.Run)
 	for _, body := range []string{`{"a": 1}`, "no JSON", ""} {
 		e := <-handled
 		data, err := e.Data()
