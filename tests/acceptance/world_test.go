@@ -9,6 +9,7 @@ import (
 	"example.org/bridge/tests/faulty/failpoint"
 	"example.org/bridge/tests/testall"
 	"example.org/bridge/tests/testenv"
+	"example.org/bridge/tests/workload"
 	"example.org/bridge/tests/world"
 )
 
@@ -101,6 +102,12 @@ func endure(t *testing.T, b *world.Bus, o world.Options) {
 	commitsLate(p)
 	arrives(p)
 	stop()
+	for change, weight := range workload.EveryChange() {
+		// The others are chance.
+		if weight > 2 && w.Entities.Sums()[change] == 0 {
+			t.Errorf("the writers have made no %s", change)
+		}
+	}
 	if f := p.MustHold(p.MostRepeats(cuts), world.Expect{}); f.Late == 0 {
 		t.Error("no row was late: the test shows nothing")
 	}

@@ -16,6 +16,7 @@ import (
 	"example.org/bridge/tests/faulty/failpoint"
 	"example.org/bridge/tests/testall"
 	"example.org/bridge/tests/testenv"
+	"example.org/bridge/tests/workload"
 	"example.org/bridge/tests/world"
 )
 
@@ -94,8 +95,15 @@ func (s *scene) live(d time.Duration) {
 	}
 	for name, of := range s.streams {
 		s.t.Logf("%s: %s; %d late, %d forgotten and published again", name, &of.judge.Verdict, of.judge.Behind, of.judge.Forgotten)
-		if of.writers != nil {
-			s.t.Logf("%s: %v", name, of.writers.Sums())
+		if of.writers == nil {
+			continue
+		}
+		sums := of.writers.Sums()
+		s.t.Logf("%s: %v", name, sums)
+		for change := range workload.HoppingChanges(s.variant.filtered) {
+			if sums[change] == 0 {
+				s.t.Errorf("the writers of %s have made no %s", name, change)
+			}
 		}
 	}
 	s.t.Logf("in %s: %v", loaded, s.harms)
