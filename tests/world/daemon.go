@@ -251,6 +251,16 @@ func (d *Daemon) Stream(name string) (s streamStatus, found bool) {
 	return status.Streams[i], true
 }
 
+// Running returns how many tables run, 0 while the daemon does not answer.
+func (d *Daemon) Running() int {
+	_, body := d.Get("/api/v1/status?limit=0")
+	var status struct {
+		Totals struct{ States map[string]int }
+	}
+	_ = json.Unmarshal([]byte(body), &status) // an error has no tables
+	return status.Totals.States["running"]
+}
+
 // Shards returns the shards of a stream by /api/v1/status; none while the daemon does not answer.
 func (d *Daemon) Shards(stream string) []shardStatus {
 	s, _ := d.Stream(stream)
@@ -298,18 +308,20 @@ func (b *Log) Tail(lines int) string {
 // comes, and says nothing about speed.
 const busy = 4
 
-// Eventually waits until condition holds. limit is ample on a machine that does nothing else.
+// Eventually waits until condition holds. limit is ample on a machine that does nothing else. Where
+// a look costs much, as one at all that the bus holds, there are fewer of them.
 func Eventually(t testing.TB, limit time.Duration, what string, condition func() bool) {
 	t.Helper()
 	limit *= busy
-	deadline := time.Now().Add(limit)
-	tick := time.NewTicker(50 * time.Millisecond)
-	defer tick.Stop()
-	for !condition() {
+	for deadline := time.Now().Add(limit); ; {
+		looked := time.Now()
+		if condition() {
+			return
+		}
 		if time.Now().After(deadline) {
 			t.Fatalf("not within %s: %s", limit, what)
 		}
-		<-tick.C
+		Pause(max(50*time.Millisecond, min(3*time.Since(looked), time.Second)))
 	}
 }
 
