@@ -5,12 +5,11 @@ package examples_test
 import (
 	"bytes"
 	"context"
-	"maps"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -32,16 +31,13 @@ var programs = sync.OnceValues(func() (dir string, err error) {
 		return "", err
 	}
 	testenv.AtExit(func() { os.RemoveAll(dir) })
-	kind, args := "examples", []string{"-ldflags=-w"}
-	if world.RaceDetector {
-		kind, args = "examples-race", append(args, world.RaceFlags...)
-	}
+	args := []string{"-ldflags=-w"}
 	for line := range lines {
 		if name, flags, _ := strings.Cut(line, " "); flags == "" {
 			args = append(args, "example.org/bridge/examples/"+name)
 		}
 	}
-	return dir, testenv.Build(dir, kind, nil, args...)
+	return dir, testenv.Build(dir, "examples", []string{"CGO_ENABLED=0"}, args...)
 })
 
 // play runs an example to its end and looks at what it has printed.
@@ -57,7 +53,7 @@ func play(t *testing.T, line string, env ...string) {
 	cmd := exec.CommandContext(ctx, filepath.Join(dir, name), strings.Fields(flags)...)
 	// It ends the bridge beside it.
 	cmd.Cancel, cmd.WaitDelay = func() error { return cmd.Process.Signal(syscall.SIGTERM) }, time.Minute
-	cmd.Env = append(append(os.Environ(), "EXAMPLE_BRIDGE="+world.Binary(t, world.RaceDetector), "TMPDIR="+t.TempDir()), env...)
+	cmd.Env = append(append(os.Environ(), "EXAMPLE_BRIDGE="+world.Binary(t, false), "TMPDIR="+t.TempDir()), env...)
 	var out, errs bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &errs
 	if err := cmd.Run(); err != nil {
@@ -99,47 +95,38 @@ var lines = map[string][]string{
 }
 
 func TestExamples(t *testing.T) {
-	for _, name := range slices.Sorted(maps.Keys(lines)) {
+	testall.Beside(t)
+	for name := range lines {
 		t.Run(name, func(t *testing.T) {
-			if strings.HasPrefix(name, "hundred-databases") {
-				testall.Long(t) // and alone: its processes keep the machine busy
-			} else {
-				t.Parallel()
-			}
+			t.Parallel()
 			play(t, name)
 		})
 	}
 }
 
+// TestExamplesOnRealServers has each database and each bus once.
 func TestExamplesOnRealServers(t *testing.T) {
-	testall.Long(t)
-	products := []testenv.Product{testenv.InstalledMariaDB, testenv.AnyMySQL()}
-	for i, product := range products {
-		t.Run(product.String(), func(t *testing.T) {
-			server, second := product.Shared(t), products[1-i].Shared(t)
-			world.EachBus(t, func(t *testing.T, b *world.Bus) {
-				for _, name := range slices.Sorted(maps.Keys(lines)) {
-					onKafka := strings.HasPrefix(b.Env()["BRIDGE_SINK_URL"], "kafka:")
-					if strings.HasPrefix(name, "hundred-databases") && (i > 0 || strings.HasSuffix(name, "--shares") != onKafka) {
-						// It takes long: shares on Kafka, one process on NATS.
-						continue
-					}
-					t.Run(name, func(t *testing.T) {
-						if !strings.HasPrefix(name, "hundred-databases") {
-							t.Parallel()
-						}
-						database := server.NewDatabase(t)
-						play(t, name, "EXAMPLE_SOURCE_URL="+server.URL("root", "", database), "EXAMPLE_SOURCE_B_URL="+second.URL("root", "", ""),
-							"EXAMPLE_SINK_URL="+b.Env()["BRIDGE_SINK_URL"])
-					})
-				}
+	testall.Beside(t)
+	databases := []testenv.Product{testenv.InstalledMariaDB, testenv.AnyMySQL()}
+	for i, bus := range []*world.Bus{world.KafkaBus(testenv.Kafka(t)), world.NATSBus(testenv.NATS(t))} {
+		server, second := databases[i].Shared(t), databases[1-i].Shared(t)
+		for name := range lines {
+			if name == []string{"hundred-databases", "hundred-databases --shares"}[i] {
+				// It takes long: shares on Kafka, one process on NATS.
+				continue
+			}
+			t.Run(fmt.Sprintf("%s on %s and %s", name, databases[i], bus), func(t *testing.T) {
+				t.Parallel()
+				play(t, name, "EXAMPLE_SOURCE_URL="+server.URL("root", "", server.NewDatabase(t)), "EXAMPLE_SOURCE_B_URL="+second.URL("root", "", ""),
+					"EXAMPLE_SINK_URL="+bus.Env()["BRIDGE_SINK_URL"])
 			})
-		})
+		}
 	}
 }
 
 // TestExampleConfigurations loads the file that a user copies, as it is.
 func TestExampleConfigurations(t *testing.T) {
+	testall.Beside(t)
 	for line := range lines {
 		name, _, _ := strings.Cut(line, " ")
 		text, err := os.ReadFile(filepath.Join(name, "bridge.env"))

@@ -318,20 +318,3 @@ func (o own) since(rows int) figures {
 		"allocs/row": float64(now.mallocs-o.mallocs) / float64(rows),
 	}
 }
-
-func TestOthersAreToldFromOurselves(t *testing.T) {
-	before := usageNow(t)
-	for deadline := time.Now().Add(10 * time.Second); ; {
-		now := usageNow(t)
-		// The kernel counts in hundredths of a second.
-		if now.ours-before.ours > 0.2 {
-			if share := before.others(now); share < 0 || share > 1.5 {
-				t.Errorf("others have used %.2f of the machine", share)
-			}
-			return
-		}
-		if now.at.After(deadline) {
-			t.Fatalf("ten seconds of work are %v s of CPU of ours", now.ours-before.ours)
-		}
-	}
-}

@@ -8,7 +8,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"example.org/bridge/event"
@@ -120,24 +119,6 @@ func (a *receipts) count() int {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return len(a.first)
-}
-
-// TestWriterKeepsItsRateAfterAWarmUp writes as the measurements do: for a while before the time
-// that counts.
-func TestWriterKeepsItsRateAfterAWarmUp(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := writer{rate: 1000, insert: func(testing.TB, int, int) int { return 1 }}
-		w.commit(t, 1)
-		w.write(t, 5*time.Second)
-		began, before := time.Now(), len(w.commits)
-		w.write(t, 15*time.Second)
-		if n := len(w.commits) - before; n < 14_980 || n > 15_001 {
-			t.Errorf("%d rows in 15 s, want 1,000 a second", n)
-		}
-		if idle := w.commits[before].Sub(began); idle > 20*time.Millisecond {
-			t.Errorf("the first row after the warm-up came %s later", idle)
-		}
-	})
 }
 
 // pace is one case of the latency: rows written at this rate, a stability window, a poll interval.

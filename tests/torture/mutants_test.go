@@ -19,6 +19,7 @@ import (
 
 	"example.org/bridge/tests/faulty"
 	"example.org/bridge/tests/faulty/failpoint"
+	"example.org/bridge/tests/testall"
 	"example.org/bridge/tests/world"
 )
 
@@ -238,6 +239,7 @@ func (h hunt) failing(t *testing.T) (s score) {
 }
 
 func TestEveryMutantIsHunted(t *testing.T) {
+	testall.Beside(t)
 	var hunted []string
 	for _, h := range hunts {
 		hunted = append(hunted, h.defect)

@@ -18,6 +18,7 @@ import (
 	"text/template"
 	"time"
 
+	"example.org/bridge/tests/testall"
 	"example.org/bridge/tests/world"
 )
 
@@ -298,6 +299,7 @@ func (m *matrix) Runs() (runs []string) {
 }
 
 func TestThePageIsMadeOfItsResults(t *testing.T) {
+	testall.Beside(t)
 	docs, folder := filepath.Join(world.Root, "docs"), t.TempDir()
 	if err := writePage(docs, folder); err != nil {
 		t.Fatal(err)

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"example.org/bridge/tests/testall"
 	"example.org/bridge/tests/testenv"
 	"example.org/bridge/tests/workload"
 	"example.org/bridge/tests/world"
@@ -38,6 +39,7 @@ func TestMain(m *testing.M) { world.Main(m) }
 // judges what arrived. It is part of `make torture`: in its long form it takes longer than the
 // other tests together.
 func TestTorture(t *testing.T) {
+	testall.Long(t)
 	if os.Getenv("BRIDGE_TEST_TORTURE") == "" {
 		t.Skip("part of `make torture`")
 	}

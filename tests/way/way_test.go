@@ -95,6 +95,7 @@ func check(t *testing.T, err error) {
 }
 
 func TestWhatARowPasses(t *testing.T) {
+	testall.Beside(t)
 	trace := []string{
 		// The poll before finds nothing.
 		"1 > shard.owner.poll .-", "1 < shard.owner.poll .- .-",
@@ -111,6 +112,7 @@ func TestWhatARowPasses(t *testing.T) {
 }
 
 func TestFunctionsSayThatTheyAreEntered(t *testing.T) {
+	testall.Beside(t)
 	const text = "package a\n\nfunc (T[K]) f(_ int, s string) error { return nil }\n"
 	const want = "package a; import \"example.org/bridge/client/way\"\n\n" +
 		"func (wayOf0 T[K]) f(wayIn0 int, s string) (wayOut0 error) {defer way.Enter(\"a.T.f\", &wayOf0, &wayIn0, &s)(&wayOut0); return nil }\n\nvar _ = way.Enter\n"
