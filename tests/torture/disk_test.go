@@ -4,13 +4,13 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
-	"unsafe"
 
 	"github.com/nats-io/nats.go/jetstream"
 
@@ -284,27 +284,15 @@ func immutableStops(folder string) error {
 	return err
 }
 
-// setImmutable switches the flag that keeps a folder as it is, as `chattr +i` does. It takes root,
-// and a file system that knows it.
+// setImmutable switches the flag that keeps a folder as it is. It takes root, and a file system
+// that knows it.
 func setImmutable(path string, on bool) error {
-	const (
-		getFlags, setFlags = 0x80086601, 0x40086602 // FS_IOC_GETFLAGS, FS_IOC_SETFLAGS of linux/fs.h on 64 bits
-		immutable          = 0x10
-	)
-	file, err := os.Open(path)
-	if err != nil {
-		return err
+	how := "-i"
+	if on {
+		how = "+i"
 	}
-	defer file.Close()
-	var flags int
-	if _, _, errno := syscall.Syscall(syscall.SYS_IOCTL, file.Fd(), getFlags, uintptr(unsafe.Pointer(&flags))); errno != 0 {
-		return errno
-	}
-	if flags &^= immutable; on {
-		flags |= immutable
-	}
-	if _, _, errno := syscall.Syscall(syscall.SYS_IOCTL, file.Fd(), setFlags, uintptr(unsafe.Pointer(&flags))); errno != 0 {
-		return errno
+	if out, err := exec.Command("chattr", how, path).CombinedOutput(); err != nil {
+		return fmt.Errorf("%w: %s", err, out)
 	}
 	return nil
 }
