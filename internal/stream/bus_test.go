@@ -1,8 +1,10 @@
 package stream_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -10,6 +12,8 @@ import (
 	"sync"
 	"time"
 
+	"example.org/bridge/checkpoint/store"
+	"example.org/bridge/checkpoint/store/storetest/memory"
 	"example.org/bridge/sink"
 )
 
@@ -246,3 +250,94 @@ func (s *said) stored() sink.Stored {
 		header(sink.HeaderState, string(sink.AppendState(nil, &state))),
 	}}
 }
+
+var errKilled = errors.New("killed")
+
+// disk is a store that can be killed, and can be opened as it was at any time.
+type disk struct {
+	store.Store
+	mu      sync.Mutex
+	batches []store.Batch
+	synced  int
+	// left is how many more batches it applies before it is killed; below 0: any number.
+	left int
+	// fault, when not nil, is returned once it has run out of left batches.
+	fault error
+	// damaged, when not nil, is closed by the test.
+	damaged chan struct{}
+}
+
+// newDisk returns a store that has applied batches.
+func newDisk(batches []store.Batch) *disk {
+	d := &disk{Store: memory.New(), left: -1, fault: errKilled, damaged: make(chan struct{})}
+	for i := range batches {
+		if err := d.Apply(context.Background(), &batches[i]); err != nil {
+			panic(err)
+		}
+	}
+	d.synced = len(d.batches)
+	return d
+}
+
+func (d *disk) Apply(ctx context.Context, b *store.Batch) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.left == 0 {
+		return d.fault
+	}
+	d.left--
+	kept := cloneBatch(b)
+	if err := d.Store.Apply(ctx, &kept); err != nil {
+		return err
+	}
+	d.batches = append(d.batches, kept)
+	return nil
+}
+
+func (d *disk) Sync(ctx context.Context) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.left == 0 {
+		return d.fault
+	}
+	d.synced = len(d.batches)
+	return d.Store.Sync(ctx)
+}
+
+// kill makes the store fail after some more batches.
+func (d *disk) kill(after int) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.left = after
+}
+
+// applied returns the batches that were applied, and how many of them are synced.
+func (d *disk) applied() ([]store.Batch, int) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return slices.Clone(d.batches), d.synced
+}
+
+func cloneBatch(b *store.Batch) store.Batch {
+	kept := *b
+	kept.Registrations = slices.Clone(b.Registrations)
+	kept.Views = nil
+	kept.Shards = slices.Clone(b.Shards)
+	for i := range kept.Shards {
+		one := &kept.Shards[i]
+		one.Parts = slices.Clone(one.Parts)
+		for j := range one.Parts {
+			one.Parts[j].Bytes = bytes.Clone(one.Parts[j].Bytes)
+		}
+	}
+	for _, v := range b.Views {
+		changes := slices.Clone(v.Changes)
+		for i := range changes {
+			changes[i].Entity = bytes.Clone(changes[i].Entity)
+		}
+		kept.Views = append(kept.Views, store.ViewChange{Stream: v.Stream, Changes: changes})
+	}
+	return kept
+}
+
+func (d *disk) Damaged() <-chan struct{} { return d.damaged }

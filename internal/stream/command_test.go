@@ -14,6 +14,7 @@ import (
 	"example.org/bridge/sink"
 	"example.org/bridge/source"
 	"example.org/bridge/source/ledger"
+	"example.org/bridge/tests/must"
 )
 
 func TestFirst(t *testing.T) {
@@ -49,9 +50,7 @@ func TestBegin(t *testing.T) {
 		t.Fatal("the decision was made")
 	}
 	first, err := stream.StartProgress(event.Capability, stream.StartSetting{Latest: true}, 300_000)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	seed := stream.SeedRange(first)
 	if seed != (source.Range{First: 200_001, Last: 300_000}) || !stream.SeedRange(store.Progress{}).Empty() {
 		t.Errorf("the seed is %v", seed)
@@ -63,9 +62,7 @@ func TestBegin(t *testing.T) {
 		}
 	}
 	change, err := s.p.Begin(stream.Beginning{First: first, Committed: committed, Epoch: 6, At: base, Now: base})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	s.apply(t, change)
 	for range 2 {
 		s.want(t, 300_000, 250_000)
@@ -168,12 +165,8 @@ func TestDispute(t *testing.T) {
 		changes = append(changes, store.Change{Entity: fmt.Appendf(nil, "e%d", row), Entry: store.Entry{Shard: key.Shard, Row: row, State: store.Live}})
 	}
 	ctx := context.Background()
-	if err := m.Apply(ctx, &store.Batch{Views: []store.ViewChange{{Stream: key.Stream, Changes: changes}}}); err != nil {
-		t.Fatal(err)
-	}
-	if err := stream.DisputeAbove(ctx, m, key, 7, 5); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, m.Apply(ctx, &store.Batch{Views: []store.ViewChange{{Stream: key.Stream, Changes: changes}}}))
+	must.OK(t, stream.DisputeAbove(ctx, m, key, 7, 5))
 	n := 0
 	for change, err := range m.Scan(ctx, key.Stream) {
 		if n++; err != nil || change.Entry.Disputed != (change.Entry.Row > 7) {
@@ -205,13 +198,9 @@ func TestResetAndRebuild(t *testing.T) {
 			Registrations: []store.Registration{{Number: 1, Stream: key.Stream, TP: "a/0", Next: 7}, {Number: 2, Stream: "others", TP: "a/0", Next: 7}},
 			Shards:        []store.ShardChange{{Key: others, Progress: &store.Progress{Position: 3, Saved: base}}},
 		}
-		if err := s.store.Apply(ctx, b); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, s.store.Apply(ctx, b))
 		image, err := s.store.Load(ctx)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		return s, &image
 	}
 	after := func(t *testing.T, s *shard, b *store.Batch) []store.Registration {
@@ -291,9 +280,7 @@ func TestRestart(t *testing.T) {
 	s.apply(t, store.ShardChange{Key: key, Parts: []store.Part{{Kind: store.Published, Number: 1, Bytes: []byte("rows")}}})
 	s.p.Note(12, sink.FromTail, &sink.State{Epoch: 4, Seq: 20, Floor: 2, Low: 3})
 	change, err := s.p.Restart(5, base)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	s.apply(t, change)
 	for range 2 {
 		if s.want(t, 0); !s.p.State().Started || s.p.State().Since != 5 || s.p.State().Floor != 0 || s.p.State().Low != 0 || s.p.Ahead(14) || s.p.NextLow() != 1 {

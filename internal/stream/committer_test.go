@@ -4,8 +4,9 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
+	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -16,6 +17,7 @@ import (
 	"example.org/bridge/internal/outage"
 	"example.org/bridge/internal/stream"
 	"example.org/bridge/sink"
+	"example.org/bridge/tests/must"
 )
 
 // lines is what was logged: one at a time, as slog's handlers write.
@@ -25,18 +27,14 @@ func TestCommitterRun(t *testing.T) {
 	begin := func(t *testing.T, image store.Image) (d *disk, out *lines, stop func() error) {
 		d, out = newDisk(nil), &lines{}
 		c := stream.NewCommitter(d, image, outage.New(slog.New(slog.NewTextHandler(out, nil))))
-		if err := c.Apply(t.Context(), &store.Batch{Epoch: 7}); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, c.Apply(t.Context(), &store.Batch{Epoch: 7}))
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error, 1)
 		go func() { done <- c.Run(ctx) }()
 		return d, out, func() error { cancel(); return <-done }
 	}
 	pass := func(t *testing.T, d time.Duration) {
-		if err := backoff.Pause(t.Context(), d); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, backoff.Pause(t.Context(), d))
 		synctest.Wait()
 	}
 	registered := store.Image{Registrations: []store.Registration{{Number: 1, Stream: "s", TP: "d"}}}
@@ -56,9 +54,7 @@ func TestCommitterRun(t *testing.T) {
 			synced(0)
 			pass(t, 2*time.Millisecond)
 			synced(1)
-			if err := d.Apply(t.Context(), &store.Batch{Epoch: 8}); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, d.Apply(t.Context(), &store.Batch{Epoch: 8}))
 			if err := stop(); err != nil {
 				t.Error(err)
 			}
@@ -107,62 +103,12 @@ func TestCommitterRun(t *testing.T) {
 	})
 }
 
-// fencing makes a process whose bus calls fence.
-func fencing(t *testing.T, b *bus, fence func() error, release bool) *rig {
-	t.Helper()
-	return newRig(t, b, nil, func(o *stream.Options) {
-		o.Fence = func(context.Context) error { return fence() }
-		o.Streams[0].Release = release
-	}, "s")
-}
-
 func TestFence(t *testing.T) {
-	t.Run("what a former process publishes until it is fenced is read", func(t *testing.T) {
-		b := newBus("d")
-		b.says(ours("a", 1, 1))
-		r := fencing(t, b, func() error { b.says(ours("b", 1, 2)); return nil }, false).start()
-		r.wantSeen("s", "a b")
-	})
-	t.Run("an unknown outcome is fenced before it is read", func(t *testing.T) {
-		b := newBus("d")
-		var late *said
-		r := fencing(t, b, func() error {
-			if late != nil {
-				b.says(late)
-			}
-			return nil
-		}, false).start()
-		late = ours("a", r.c.Epoch().Number(), r.send())
-		r.committer.Unknown(late.seq)
-		if err := r.c.Resolve(t.Context(), "s"); err != nil {
-			t.Fatal(err)
-		}
-		r.wantSeen("s", "a*")
-	})
-	t.Run("a process that cannot take over any more is superseded", func(t *testing.T) {
-		fenced := false
-		r := fencing(t, newBus("d"), func() error {
-			if fenced {
-				return fmt.Errorf("the id: %w", sink.ErrFenced)
-			}
-			return nil
-		}, false).start()
-		fenced = true
-		if err := r.c.Resolve(t.Context(), "s"); !errors.Is(err, stream.ErrSuperseded) {
-			t.Errorf("it resolves with %v", err)
-		}
-		if !errors.Is(r.over, stream.ErrSuperseded) {
-			t.Errorf("it is over with %v", r.over)
-		}
-	})
-	t.Run("a release stream that cannot be read stops", func(t *testing.T) {
-		b := newBus("d")
-		b.other("x")
-		b.fails(func(sink.Span) error { return sink.ErrUnreadable })
-		r := fencing(t, b, func() error { return nil }, true).start()
-		if err := r.stopOf("s"); !errors.Is(err, sink.ErrUnreadable) {
-			t.Errorf("it stops with %v", err)
-		}
+	scripts(t, map[string]string{
+		"what a former process publishes until it is fenced is read": "says a 1 1; fence says b 1 2; start; seen a b",
+		"an unknown outcome is fenced before it is read":             "fence; start; send a; fence store a; unknown a; resolve; seen a*",
+		"a process that cannot take over any more is superseded":     "fence; start; fence refused; resolve superseded; superseded",
+		"a release stream that cannot be read stops":                 "fence; release; other; fails unreadable; start; stops unreadable",
 	})
 }
 
@@ -173,18 +119,158 @@ func TestMarkers(t *testing.T) {
 		t.Helper()
 		first := r.send()
 		ack := stream.Span{TP: n, Range: stream.Range{From: from, To: to}, Marker: marker}
-		if err := r.committer.Acknowledged(t.Context(), first, []stream.Span{ack}, &store.Batch{}); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, r.committer.Acknowledged(t.Context(), first, []stream.Span{ack}, &store.Batch{}))
 	}
 	acknowledge(0, 5, false)
 	acknowledge(6, 9, true)
 	r.wantNext("s", "d", 9)
 	t.Run("one that was read before contradicts nothing", func(t *testing.T) {
-		if err := r.committer.Covered(t.Context(), n, stream.Range{From: 9, To: 10}, &store.Batch{}); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, r.committer.Covered(t.Context(), n, stream.Range{From: 9, To: 10}, &store.Batch{}))
 		acknowledge(10, 12, true)
 		r.wantNext("s", "d", 12)
 	})
+}
+
+// messages returns the range of offsets with a message at each.
+func messages(from, to uint64) stream.Range {
+	return stream.Range{From: from, To: to, Last: anchor(to - 1)}
+}
+
+func anchor(offset uint64) store.Anchor { return store.Anchor{Offset: offset, Hash: offset + 1000} }
+
+func TestSpansThatAreTooManyAreRead(t *testing.T) {
+	var c stream.Coverage
+	const spans = stream.MaxSpans + 100
+	for i := range uint64(spans) {
+		c.Acknowledge(messages(2*i+1, 2*i+2))
+	}
+	holes := c.Holes()
+	if got := &c; len(holes) != stream.MaxSpans+1 || got.Next != 0 || got.High != anchor(2*spans-1) {
+		t.Fatalf("%d holes, %+v", len(holes), got.Registration)
+	}
+	for _, h := range holes {
+		c.Read(messages(h.From, h.To))
+	}
+	if got := &c; got.Next != 2*spans || got.Last != anchor(2*spans-1) || len(c.Holes()) > 0 {
+		t.Fatalf("%+v, %d holes", got.Registration, len(c.Holes()))
+	}
+}
+
+// tp is a naive model of a TP and of what a process knows of it.
+type naiveTP struct {
+	c      stream.Coverage
+	flying map[uint64]bool
+	log    []stored
+	// covered are the offsets that were acknowledged or read, end the highest that is known of.
+	covered map[uint64]bool
+	end     uint64
+	high    store.Anchor
+}
+
+// stored is a message, seq 0 where it is not ours; empty where nothing is there.
+type stored struct {
+	seq   uint64
+	empty bool
+}
+
+func (p *naiveTP) acknowledge(t *testing.T, offset uint64) {
+	if seq := p.log[offset].seq; !p.flying[seq] {
+		t.Fatalf("message %d is not in flight", seq)
+	}
+	p.c.Acknowledge(messages(offset, offset+1))
+	delete(p.flying, p.log[offset].seq)
+	p.covered[offset], p.end = true, max(p.end, offset+1)
+	if offset+1000 > p.high.Hash {
+		p.high = anchor(offset)
+	}
+}
+
+// read reads a hole as far as it may.
+func (p *naiveTP) read(h stream.Range) {
+	r := stream.Range{From: h.From, To: h.From}
+	for ; r.To < h.To; r.To++ {
+		m := p.log[r.To]
+		if m.seq > 0 && p.flying[m.seq] {
+			break
+		}
+		if p.covered[r.To] = true; !m.empty {
+			r.Last = anchor(r.To)
+		}
+	}
+	p.c.Read(r)
+}
+
+// check compares coverage with the set of offsets.
+func (p *naiveTP) check(t *testing.T) {
+	t.Helper()
+	want := store.Registration{High: p.high}
+	for ; p.covered[want.Next]; want.Next++ {
+		if !p.log[want.Next].empty {
+			want.Last = anchor(want.Next)
+		}
+	}
+	if got := p.c.Registration; got != want {
+		t.Fatalf("%+v, want %+v", got, want)
+	}
+	holes := p.c.Holes()
+	for i, h := range holes {
+		if h.From >= h.To || i > 0 && h.From <= holes[i-1].To {
+			t.Fatalf("holes that are empty or touch: %v", holes)
+		}
+	}
+	for offset := range uint64(len(p.log)) {
+		in := slices.ContainsFunc(holes, func(h stream.Range) bool { return offset >= h.From && offset < h.To })
+		if want := offset < p.end && !p.covered[offset]; in != want {
+			t.Fatalf("offset %d in a hole: %v, want %v; %v", offset, in, want, holes)
+		}
+		if seq := p.log[offset].seq; p.flying[seq] && p.covered[offset] {
+			t.Fatalf("offset %d is covered and in flight", offset)
+		}
+	}
+}
+
+func TestCoverageIsThatOfASetOfOffsets(t *testing.T) {
+	for seed := range uint64(300) {
+		rng := rand.New(rand.NewPCG(seed, 3))
+		p := &naiveTP{flying: map[uint64]bool{}, covered: map[uint64]bool{}}
+		for seq := range uint64(120) {
+			switch rng.IntN(6) {
+			case 0, 1:
+				p.flying[seq+1] = true
+				p.log = append(p.log, stored{seq: seq + 1})
+			case 2:
+				p.log = append(p.log, stored{empty: rng.IntN(2) == 0})
+			case 3:
+				if len(p.log) > 0 {
+					if o := rng.IntN(len(p.log)); p.flying[p.log[o].seq] {
+						p.acknowledge(t, uint64(o))
+					}
+				}
+			case 4:
+				if holes := p.c.Holes(); len(holes) > 0 {
+					p.read(holes[rng.IntN(len(holes))])
+				}
+			case 5:
+				p.c.SetEnd(uint64(len(p.log)))
+				p.end = uint64(len(p.log))
+			}
+			p.check(t)
+		}
+		// Of what is in flight the one half is acknowledged, the other cancelled and read.
+		for o, m := range p.log {
+			if p.flying[m.seq] && o%2 == 0 {
+				p.acknowledge(t, uint64(o))
+			}
+			delete(p.flying, m.seq)
+		}
+		p.c.SetEnd(uint64(len(p.log)))
+		p.end = uint64(len(p.log))
+		for _, h := range p.c.Holes() {
+			p.read(h)
+		}
+		p.check(t)
+		if got := p.c.Next; len(p.flying) > 0 || got != p.end {
+			t.Fatalf("covered up to %d of %d", got, p.end)
+		}
+	}
 }

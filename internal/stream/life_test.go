@@ -7,6 +7,7 @@ import (
 
 	"example.org/bridge/checkpoint/store/storetest/memory"
 	"example.org/bridge/sink"
+	"example.org/bridge/tests/must"
 	"example.org/bridge/tests/testall"
 )
 
@@ -180,9 +181,7 @@ func (w *world) read(i, most int) {
 		w.s.p.Note(m.row, m.origin, &m.state)
 	}
 	change, err := w.s.p.Flush(base)
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	must.OK(w.t, err)
 	c.p.flush(c.late)
 	c.p.compare(w.t, w.s)
 	if w.IntN(6) == 0 {

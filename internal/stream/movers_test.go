@@ -11,6 +11,7 @@ import (
 
 	"example.org/bridge/checkpoint/store"
 	"example.org/bridge/checkpoint/store/storetest/memory"
+	"example.org/bridge/tests/must"
 )
 
 // scripted is a toy world in which nothing happens by itself.
@@ -88,9 +89,7 @@ func TestANominationBetweenTheLookAndTheMove(t *testing.T) {
 		return FoundRows{Rows: [][]Found{{{Shard: "a", Row: 7, Digest: stateA}}}, Snapshot: true}, nil
 	}})
 	changes := []store.Change{{Entity: []byte("x"), Entry: in("a", 7, store.Live, stateA)}}
-	if err := v.store.Apply(t.Context(), &store.Batch{Views: []store.ViewChange{{Stream: "s", Changes: changes}}}); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, v.store.Apply(t.Context(), &store.Batch{Views: []store.ViewChange{{Stream: "s", Changes: changes}}}))
 	for m.Nominate("a", []byte("x")); m.Waiting() > 0; now = now.Add(time.Minute) {
 		if _, _, err := m.Pass(t.Context()); err != nil {
 			t.Fatal(err)

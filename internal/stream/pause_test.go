@@ -1,12 +1,17 @@
 package stream_test
 
 import (
+	"errors"
+	"reflect"
 	"testing"
 	"time"
 
 	"example.org/bridge/checkpoint/store"
 	"example.org/bridge/checkpoint/store/storetest/memory"
 	"example.org/bridge/internal/stream"
+	"example.org/bridge/sink"
+	"example.org/bridge/source"
+	"example.org/bridge/tests/must"
 )
 
 // pauses is a store with pauses of the stream s, which has the tables a and b.
@@ -66,9 +71,7 @@ func TestPauses(t *testing.T) {
 	begin := time.Now().Add(-time.Hour).Truncate(time.Millisecond)
 	p := &pauses{t, memory.New(), begin}
 	p.are("at first", false, false)
-	if err := p.set("a", true); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, p.set("a", true))
 	p.are("a table is paused", true, false)
 	first := p.of("a").Since
 	if err := p.set("", true); err != nil || !p.of("a").Since.Equal(first) || !p.of("b").Since.Equal(p.now) {
@@ -110,9 +113,7 @@ func TestTheLaterCommandHolds(t *testing.T) {
 			former, now := &pauses{t, memory.New(), begin}, &pauses{t, memory.New(), begin.Add(time.Hour / 2)}
 			for p, commands := range map[*pauses][]command{former: c.earlier, now: c.later} {
 				for _, c := range commands {
-					if err := p.set(c.table, c.on); err != nil {
-						t.Fatal(err)
-					}
+					must.OK(t, p.set(c.table, c.on))
 				}
 			}
 			merge := func(into, of *pauses) {
@@ -130,9 +131,7 @@ func TestTheLaterCommandHolds(t *testing.T) {
 	}
 	p := &pauses{t, memory.New(), time.Now().Add(-time.Hour)}
 	for _, c := range []command{{"a", true}, {"a", true}, {"", true}, {"", true}} {
-		if err := p.set(c.table, c.on); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, p.set(c.table, c.on))
 	}
 	if a, b := p.of("a").Since, p.of("b").Since; p.now.Sub(a).Round(time.Second) != 3*time.Minute || p.now.Sub(b).Round(time.Second) != time.Minute {
 		t.Errorf("at %v a is paused since %v, b since %v", p.now, a, b)
@@ -153,9 +152,7 @@ func TestAPauseDoesNotAgeGaps(t *testing.T) {
 	}
 	about("never paused", time.Hour)
 	for _, on := range []bool{true, false, false} {
-		if err := p.set("a", on); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, p.set("a", on))
 		about(map[bool]string{true: "paused", false: "resumed eight minutes ago"}[on], map[bool]time.Duration{true: 0, false: 8 * time.Minute}[on])
 	}
 }
@@ -164,13 +161,9 @@ func TestAPauseDoesNotAgeGaps(t *testing.T) {
 func TestATableIsMovedWithItsPause(t *testing.T) {
 	s := publishedShard(t)
 	image, err := s.store.Load(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	b, err := stream.SetPause{Stream: key.Stream, Table: key.Shard, On: true, Now: base}.Batch(&image)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	s.command(t, b)
 	if b, _, err = (stream.Rename{Stream: key.Stream, From: key.Shard, To: "a/orders_1", Epoch: 9, Now: base}).Batch(t.Context(), s.store); err != nil {
 		t.Fatal(err)
@@ -179,5 +172,98 @@ func TestATableIsMovedWithItsPause(t *testing.T) {
 	moved, err := stream.LoadPause(t.Context(), s.store, store.Key{Stream: key.Stream, Shard: "a/orders_1"})
 	if err != nil || !moved.Since.Equal(base) {
 		t.Errorf("paused since %v, %v", moved.Since, err)
+	}
+}
+
+// TestRepublish holds what a request says against what is read, done and saved: messages of former
+// requests do not count, nor does what another one has done, and a kill publishes nothing twice
+// that the bus has.
+func TestRepublish(t *testing.T) {
+	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	p := &pauses{t, memory.New(), now}
+	table := store.Key{Stream: "s", Shard: "a"}
+	load := func() *stream.Republish {
+		t.Helper()
+		r, err := stream.LoadRepublish(t.Context(), p.store, table)
+		must.OK(t, err)
+		return r
+	}
+	save := func(r *stream.Republish) {
+		t.Helper()
+		p.apply(&store.Batch{Shards: []store.ShardChange{r.Change(table, now)}})
+	}
+	if r := load(); r != nil || r.Running() || r.Advance(&stream.Republished{}, now) || r.Note(1, nil, &sink.State{Epoch: 9}) {
+		t.Fatalf("without a request there is %+v", r)
+	}
+	r := &stream.Republish{From: 10, To: 30, Epoch: 5, Seq: 7, Asked: now, State: stream.Republishing}
+	r.Behind(nil)
+	for _, m := range []struct {
+		row, epoch, seq uint64
+		want            bool
+	}{{11, 5, 7, false}, {11, 4, 99, false}, {12, 5, 8, true}, {14, 6, 1, true}, {13, 6, 2, true}, {9, 6, 3, false}, {31, 6, 4, false}} {
+		if got := r.Note(m.row, nil, &sink.State{Epoch: m.epoch, Seq: m.seq}); got != m.want {
+			t.Errorf("a message %+v counts: %v", m, got)
+		}
+	}
+	save(r)
+	if r = load(); !reflect.DeepEqual(r.Done, []source.Range{{First: 12, Last: 14}}) || r.Rows != 3 || r.Cursor != 0 || !r.IsDone(13) || r.IsDone(11) || r.IsDone(15) {
+		t.Errorf("behind a kill: %+v", r)
+	}
+	if r.Advance(&stream.Republished{Number: r.Number + 1, Cursor: 30}, now) || !r.Advance(&stream.Republished{Number: r.Number, Cursor: 20, Rows: 5, Changed: 1}, now) {
+		t.Error("what another request has done counts, or that of this one does not")
+	}
+	save(r)
+	if r = load(); len(r.Done) > 0 || r.Rows != 8 || r.Changed != 1 || !r.IsDone(20) || r.IsDone(21) || !r.Running() {
+		t.Errorf("behind a batch: %+v", r)
+	}
+	first := p.image().Shards
+	if !r.Cancel(now) || r.Cancel(now) || r.Note(25, nil, &sink.State{Epoch: 9}) {
+		t.Error("it is cancelled twice, or goes on")
+	}
+	r.Advance(&stream.Republished{Number: r.Number, Cursor: 25, State: stream.RepublishDone}, now)
+	save(r)
+	if r = load(); r.State != stream.RepublishCancelled || !r.Ended.Equal(now) || r.Cursor != 25 {
+		t.Errorf("cancelled: %+v", r)
+	}
+
+	// The next one of the table, by keys.
+	next := &stream.Republish{Keys: []string{"x", "y", "z"}, Asked: now, State: stream.Republishing}
+	if next.Behind(r); next.Number <= r.Number {
+		t.Errorf("number %d follows %d", next.Number, r.Number)
+	}
+	if next.Note(1, []byte("w"), &sink.State{Epoch: 1}) || !next.Note(1, []byte("y"), &sink.State{Epoch: 1}) || !next.IsDone(2) || next.IsDone(3) {
+		t.Errorf("by keys: %+v", next)
+	}
+	save(next)
+	if r = load(); !r.Running() || !r.IsDone(2) {
+		t.Errorf("the next request: %+v", r)
+	}
+
+	// Of two stores the later change holds; a pause is something else, and reset forgets it.
+	for key, was := range first {
+		if is := p.image().Shards[key]; is.Since <= was.Since || stream.IsPause(key.Shard) || !stream.IsCommand(key.Shard) {
+			t.Errorf("%q: since %d, before %d", key.Shard, is.Since, was.Since)
+		}
+		if of, is := stream.RepublishedTable(key.Shard); of != "a" || !is {
+			t.Errorf("%q is of %q", key.Shard, of)
+		}
+	}
+	if err := errors.Join(p.set("", true), p.set("", false)); err != nil || !load().Running() {
+		t.Errorf("behind a pause: %v, %+v", err, load())
+	}
+	p.apply(stream.Rebuild(p.image(), "s", now))
+	if r := load(); r != nil {
+		t.Errorf("a rebuild keeps %+v", r)
+	}
+	save(next)
+	p.apply(stream.Reset{Stream: "s", Shards: []string{"a"}, Epoch: 9, Now: now}.Batch(p.image()))
+	if r := load(); r != nil {
+		t.Errorf("a reset keeps %+v", r)
+	}
+	save(next)
+	damaged := store.ShardChange{Key: store.Key{Stream: "s", Shard: "\x02\x02\x03a"}, Parts: []store.Part{{Kind: store.Noted, Bytes: []byte("no request")}}}
+	p.apply(&store.Batch{Shards: []store.ShardChange{damaged}})
+	if _, err := stream.LoadRepublish(t.Context(), p.store, table); !errors.Is(err, stream.ErrDamaged) {
+		t.Errorf("a damaged request: %v", err)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"example.org/bridge/checkpoint/store"
 	"example.org/bridge/internal/stream"
 	"example.org/bridge/sink"
+	"example.org/bridge/tests/must"
 )
 
 // message is what a progress takes of a message.
@@ -142,9 +143,7 @@ func TestARunningShardAgreesWithMaps(t *testing.T) {
 		applied := p.clone()
 		apply := func(change store.ShardChange, err error) {
 			t.Helper()
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			if rng.IntN(3) > 0 {
 				s.apply(t, change)
 				applied = p.clone()

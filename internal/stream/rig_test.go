@@ -3,6 +3,8 @@ package stream_test
 import (
 	"context"
 	"log/slog"
+	"slices"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -12,34 +14,32 @@ import (
 	"example.org/bridge/internal/outage"
 	"example.org/bridge/internal/stream"
 	"example.org/bridge/sink"
+	"example.org/bridge/tests/must"
 )
 
 // rig is a process on a bus and a store, for one rule at a time.
 type rig struct {
-	t         *testing.T
+	t         testing.TB
 	bus       *bus
 	disk      *disk
 	committer *stream.Committer
 	c         *stream.CatchUp
 	feeds     map[string]*recorder
-	stopped   map[string]error
 	over      error
 	faults    *outage.Log
 }
 
 // newRig makes a process with capability streams. change may change its options.
-func newRig(t *testing.T, b *bus, batches []store.Batch, change func(*stream.Options), streams ...string) *rig {
+func newRig(t testing.TB, b *bus, batches []store.Batch, change func(*stream.Options), streams ...string) *rig {
 	t.Helper()
-	r := &rig{t: t, bus: b, disk: newDisk(batches), feeds: map[string]*recorder{}, stopped: map[string]error{}}
+	r := &rig{t: t, bus: b, disk: newDisk(batches), feeds: map[string]*recorder{}}
 	image, err := r.disk.Load(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	log := slog.New(slog.DiscardHandler)
 	r.faults = outage.New(log)
 	r.committer = stream.NewCommitter(r.disk, image, r.faults)
 	opts := stream.Options{Reader: b, Committer: r.committer, Image: image, Domain: "test", Log: log,
-		Superseded: func(err error) { r.over = err }, Stopped: func(stream string, err error) { r.stopped[stream] = err }}
+		Superseded: func(err error) { r.over = err }, Stopped: func(string, error) {}}
 	for _, name := range streams {
 		f := newRecorder(name, r.disk, r.committer)
 		r.feeds[name] = f
@@ -54,9 +54,7 @@ func newRig(t *testing.T, b *bus, batches []store.Batch, change func(*stream.Opt
 
 func (r *rig) start() *rig {
 	r.t.Helper()
-	if err := r.c.Start(r.t.Context()); err != nil {
-		r.t.Fatal(err)
-	}
+	must.OK(r.t, r.c.Start(r.t.Context()))
 	return r
 }
 
@@ -65,30 +63,6 @@ func (r *rig) starting() <-chan error {
 	done := make(chan error, 1)
 	go func() { done <- r.c.Start(r.t.Context()) }()
 	return done
-}
-
-// started is a test of a process that has started on an empty topic d, goesOn of one with a store
-// that has read three messages of it.
-func started(t *testing.T, name string, test func(t *testing.T, b *bus, r *rig)) {
-	bubble(t, name, func(t *testing.T) {
-		b := newBus("d")
-		test(t, b, newRig(t, b, nil, nil, "s").start())
-	})
-}
-
-func goesOn(t *testing.T, name string, test func(t *testing.T, b *bus, r *rig)) {
-	bubble(t, name, func(t *testing.T) {
-		b, batches := filled(t, nil)
-		test(t, b, newRig(t, b, batches, nil, "s").start())
-	})
-}
-
-// running is a test of a process that has started on an empty topic d, and runs.
-func running(t *testing.T, name string, test func(t *testing.T, b *bus, r *rig)) {
-	started(t, name, func(t *testing.T, b *bus, r *rig) {
-		r.run()
-		test(t, b, r)
-	})
 }
 
 // run runs the process in the background, in a bubble, until the test ends.
@@ -106,9 +80,7 @@ func (r *rig) run() {
 
 // pass lets time pass in a bubble.
 func (r *rig) pass(d time.Duration) {
-	if err := backoff.Pause(r.t.Context(), d); err != nil {
-		r.t.Fatal(err)
-	}
+	must.OK(r.t, backoff.Pause(r.t.Context(), d))
 	synctest.Wait()
 }
 
@@ -116,9 +88,7 @@ func (r *rig) pass(d time.Duration) {
 func (r *rig) registration(stream, tp string) store.Registration {
 	r.t.Helper()
 	image, err := r.disk.Load(r.t.Context())
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	must.OK(r.t, err)
 	for _, g := range image.Registrations {
 		if g.Stream == stream && g.TP == tp && !g.Retired {
 			return g
@@ -126,15 +96,6 @@ func (r *rig) registration(stream, tp string) store.Registration {
 	}
 	r.t.Fatalf("%s of %s is not registered: %+v", tp, stream, image.Registrations)
 	return store.Registration{}
-}
-
-// wantRead fails the test unless d has a registration with this number, was read to its end, and a
-// reconcile of stream s is due or not.
-func (r *rig) wantRead(number uint32, due bool) {
-	r.t.Helper()
-	if g := r.registration("s", "d"); g.Number != number || g.Next != r.bus.end("d") || r.feeds["s"].due != due {
-		r.t.Errorf("registration %+v, a reconcile is due: %v", g, r.feeds["s"].due)
-	}
 }
 
 // seen returns the keys of the messages that a feed was given, late ones with an asterisk.
@@ -200,9 +161,7 @@ func (r *rig) sends(key string) *said {
 func (r *rig) publishes(key string) {
 	r.t.Helper()
 	m := r.sends(key)
-	if err := r.acknowledge(m, r.bus.says(m)); err != nil {
-		r.t.Fatal(err)
-	}
+	must.OK(r.t, r.acknowledge(m, r.bus.says(m)))
 }
 
 // acknowledge ends a message that lies at an offset.
@@ -221,4 +180,83 @@ func (m *said) message(at store.At) stream.Message {
 		state.Kind, state.Digest = sink.StateAbsent, [16]byte{}
 	}
 	return stream.Message{State: state, Stream: m.stream, Shard: m.shard, Row: m.row, Origin: sink.FromTail, Key: []byte(m.key), Event: m.event(), Time: published, At: at}
+}
+
+// stopOf returns why a stream does not go on.
+func (r *rig) stopOf(stream string) error { return r.c.Wait(r.t.Context(), stream) }
+
+// recorder is a Feed that keeps the messages that it has applied. No owner decides: what it
+// nominates waits until decide.
+type recorder struct {
+	*stream.Feed
+	view   *stream.View
+	movers *stream.Movers
+
+	mu   sync.Mutex
+	seen []stream.Message
+	// due says that a reconcile follows. followed counts the calls of Follow.
+	due      bool
+	followed int
+	// err is returned of the messages with the key of, or of all, panics has Apply panic.
+	err    error
+	of     string
+	panics bool
+}
+
+func newRecorder(name string, s store.Store, c *stream.Committer) *recorder {
+	f := &recorder{view: stream.NewView(name, s, c.InForce)}
+	f.movers = stream.NewMovers(f.view, stream.MoversOptions{
+		Read: func(_ context.Context, _ string, entities [][]byte) (stream.FoundRows, error) {
+			return stream.FoundRows{Rows: make([][]stream.Found, len(entities)), Unproved: true}, nil
+		},
+		Publish: func(context.Context, string, []stream.Move) error { return nil },
+	})
+	f.Feed = stream.NewFeed(stream.FeedOptions{Stream: name, View: f.view, Movers: f.movers, Store: s, Committer: c, Shards: []stream.FeedShard{{Name: "a"}}})
+	return f
+}
+
+// fail has Apply return err, of messages with a key or, where that is empty, of all.
+func (f *recorder) fail(err error, of string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.err, f.of = err, of
+}
+
+func (f *recorder) Apply(ctx context.Context, facts []stream.Message, read *stream.Read, cover stream.Cover) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	switch {
+	case f.panics:
+		panic("a defect")
+	case f.err != nil && (f.of == "" || slices.ContainsFunc(facts, func(m stream.Message) bool { return string(m.Key) == f.of })):
+		return f.err
+	}
+	if err := f.Feed.Apply(ctx, facts, read, cover); err != nil {
+		return err
+	}
+	for _, m := range facts {
+		m.Key = slices.Clone(m.Key)
+		f.seen = append(f.seen, m)
+	}
+	return nil
+}
+
+func (f *recorder) Follow(ctx context.Context) error {
+	f.followed++
+	return f.Feed.Follow(ctx)
+}
+
+func (f *recorder) Reconcile(ctx context.Context, b *store.Batch, cover stream.Cover) error {
+	err := f.Feed.Reconcile(ctx, b, cover)
+	f.due = f.due || err == nil
+	return err
+}
+
+// entry returns the entry of an entity as it is now.
+func (f *recorder) entry(ctx context.Context, key string) (store.Entry, error) {
+	list, err := f.view.Lookup(ctx, "a", [][]byte{[]byte(key)}, nil)
+	if err != nil {
+		return store.Entry{}, err
+	}
+	return list[0], nil
 }

@@ -4,14 +4,17 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"example.org/bridge/checkpoint/store"
-	"example.org/bridge/internal/panics"
+	"example.org/bridge/client/backoff"
 	"example.org/bridge/internal/stream"
 	"example.org/bridge/sink"
+	"example.org/bridge/tests/must"
 )
 
 // bubble runs a test with time that passes at once.
@@ -19,334 +22,282 @@ func bubble(t *testing.T, name string, test func(t *testing.T)) {
 	t.Run(name, func(t *testing.T) { synctest.Test(t, test) })
 }
 
-// stopOf returns why a stream does not go on.
-func (r *rig) stopOf(stream string) error { return r.c.Wait(r.t.Context(), stream) }
+// filled has a bus with three messages, and a store that has read them.
+const filled = "says a 5 1; says b 5 2; says c 5 3; start;"
 
 func TestStart(t *testing.T) {
-	bubble(t, "without a store all is read, and the epoch is above all met", func(t *testing.T) {
-		b := newBus("d")
-		b.other("x")
-		b.says(ours("a", 1<<50, 1))
-		b.says(ours("b", 1<<50, 2))
-		r := newRig(t, b, nil, nil, "s").start()
-		r.wantSeen("s", "a b")
-		r.wantNext("s", "d", 3)
-		batches, synced := r.disk.applied()
-		if n := r.c.Epoch().Number(); n != 1<<50+1 || batches[synced-1].Epoch != n || synced != len(batches) {
-			t.Errorf("epoch %d, %d of %d batches synced", n, synced, len(batches))
-		}
-		r = newRig(t, b, batches, nil, "s").start()
-		r.wantSeen("s", "")
-		if n := r.c.Epoch().Number(); n != 1<<50+2 {
-			t.Errorf("the next epoch is %d, though nothing was published in the last one", n)
-		}
-	})
-	bubble(t, "one reading serves two streams, and a new one reads from the beginning", func(t *testing.T) {
-		b := newBus("d")
-		b.says(ours("a", 5, 1))
-		o := ours("b", 5, 2)
-		o.stream = "o"
-		b.says(o)
-		r := newRig(t, b, nil, nil, "s").start()
-		r.wantSeen("s", "a")
-		batches, _ := r.disk.applied()
-		r = newRig(t, b, batches, nil, "s", "o").start()
-		r.wantSeen("s", "")
-		r.wantSeen("o", "b")
-		r.wantNext("o", "d", 2)
-	})
-	bubble(t, "a message of another domain is not ours", func(t *testing.T) {
-		b := newBus("d")
-		b.says(ours("a", 5, 1))
-		r := newRig(t, b, nil, func(o *stream.Options) { o.Domain = "other" }, "s").start()
-		r.wantSeen("s", "")
-	})
-	bubble(t, "a late message is applied, and its entity nominated when the stream is ready", func(t *testing.T) {
-		b := newBus("d")
-		b.says(ours("a", 5, 1))
-		b.says(ours("b", 4, 1))
-		b.says(ours("c", 5, 2))
-		r := newRig(t, b, nil, nil, "s").start()
-		r.wantSeen("s", "a b* c")
-		r.wantNext("s", "d", 3)
-		if waits := r.feeds["s"].movers.Waiting(); waits != 1 {
-			t.Errorf("nominated are %d", waits)
-		}
-	})
-	bubble(t, "an epoch below that of the store is late", func(t *testing.T) {
-		b, batches := filled(t, nil)
-		b.says(ours("d", 8, 1))
-		newRig(t, b, batches, nil, "s").start().wantSeen("s", "d*")
+	scripts(t, map[string]string{
+		"without a store all is read, and the epoch is above all met": `
+			other; says a high 1; says b high 2; start; seen a b; next d 3; epoch high+1; epoch-is-durable;
+			start; seen; epoch high+2`,
+		"one reading serves two streams, and a new one reads from the beginning": `
+			says a 5 1; says b 5 2 of=o; start; seen a; start s o; seen; o:seen b; o:next d 2`,
+		"a message of another domain is not ours": "says a 5 1; domain other; start; seen",
+		"a late message is applied, and its entity nominated when the stream is ready": `
+			says a 5 1; says b 4 1; says c 5 2; start; seen a b* c; next d 3; waits 1`,
+		"an epoch below that of the store is late": filled + "says d 8 1; start; seen d*",
 	})
 }
 
 func TestStartStops(t *testing.T) {
-	stateless := func(b *bus) {
-		m := ours("x", 5, 9).stored()
-		m.Headers = m.Headers[:len(m.Headers)-1]
-		b.append("d", m)
-	}
-	for name, tt := range map[string]struct {
-		at   func(*bus)
-		want string
-	}{
-		"a message without a state": {stateless, "begin at START again: bridge checkpoint reset s;"},
-		"a message of a newer form": {func(b *bus) {
-			m := ours("x", 5, 9).stored()
-			m.Headers[len(m.Headers)-1].Value = []byte("2 1 1 0.0.0 x 0 9")
-			b.append("d", m)
-		}, "newer form"},
-		"a newest message with another hash": {func(b *bus) {
-			m := ours("x", 5, 9)
-			m.hash = 8
-			b.says(m)
-		}, "another KIND, KEY or scope of entities: restore that setting, use another destination, or stop bridge, then to ignore what was published"},
+	for name, c := range map[string]struct{ message, want string }{
+		"a message without a state":          {"says x 5 9 bare", "begin at START again: bridge checkpoint reset s"},
+		"a message of a newer form":          {"says x 5 9 newer", "newer form"},
+		"a newest message with another hash": {"says x 5 9 hash=8", "another KIND, KEY or scope of entities: restore that setting, use another destination, or stop bridge, then to ignore what was published"},
 	} {
-		bubble(t, name+" stops its stream and no other", func(t *testing.T) {
-			b := newBus("d")
-			b.says(ours("a", 5, 1))
-			tt.at(b)
-			o := ours("b", 5, 2)
-			o.stream = "o"
-			b.says(o)
-			r := newRig(t, b, nil, nil, "s", "o").start()
-			stop, ok := errors.AsType[*stream.StopError](r.stopOf("s"))
-			if !ok || stop.Offset != 1 || !strings.Contains(stop.Error(), tt.want) {
-				t.Errorf("the stream stops with %v", r.stopOf("s"))
-			}
-			if err := r.stopOf("o"); err != nil {
-				t.Errorf("the other one stops with %v", err)
-			}
-			r.wantNext("s", "d", 1)
-			r.wantNext("o", "d", 3)
+		onStage(t, name+" stops its stream and no other", func(_ *testing.T, s *stage) {
+			s.play("says a 5 1;" + c.message + "; says b 5 2 of=o; start s o; stops-at 1 " + c.want)
+			s.play("o:goes-on; next d 1; o:next d 3")
 		})
 	}
-	bubble(t, "a message with another hash is passed over once a newer one has ours", func(t *testing.T) {
-		b := newBus("d")
-		m := ours("x", 5, 1)
-		m.hash = 8
-		b.says(m)
-		b.says(ours("a", 5, 2))
-		r := newRig(t, b, nil, nil, "s").start()
-		r.wantSeen("s", "a")
-		r.wantNext("s", "d", 2)
+	scripts(t, map[string]string{
+		"a message with another hash is passed over once a newer one has ours": "says x 5 1 hash=8; says a 5 2; start; seen a; next d 2",
+		"a message without a state may be ignored":                             "says x 5 9 bare; ignore 1; start; next d 1",
+		"a message with another hash may be ignored, but for one since the command": `
+			says x 5 1 hash=8; ignore 6; start; next d 1; lost; ignore 5; start; stops-at 0 another KIND`,
+		"a stream that was stopped stays so, and is not read": "stopped killed; says a 5 1; start s other; stops killed; other:goes-on; seen",
+		"an error of the feed stops its stream":               "says a 5 1; new; refuse killed; start; stops killed; next d 0",
+		"a part of the store that cannot be read has its stream wait, and no other": `
+			one-worker; says a 5 1; says b 5 2 of=u; new s u; refuse unread; starting; pass 1m;
+			u:seen b; state neither; u:state ready; refuse nothing; ended; goes-on; seen a;
+			run; refuse unread; says c 5 3; says d 5 4 of=u; pass 3m; u:seen d*; refuse nothing; pass 1m; seen c*`,
+		"a panic of the feed stops its stream and no other": "says a 5 1; new s u; panic; start; stops panic; u:goes-on",
+		"an error of the store ends Start":                  "says a 5 1; new; kill 1; start-fails killed",
 	})
-	bubble(t, "a message without a state may be ignored", func(t *testing.T) {
-		b := newBus("d")
-		stateless(b)
-		r := newRig(t, b, nil, func(o *stream.Options) { o.Streams[0].IgnoreBelow = 1 }, "s").start()
-		r.wantNext("s", "d", 1)
-	})
-	bubble(t, "a message with another hash may be ignored, but for one since the command", func(t *testing.T) {
-		b := newBus("d")
-		m := ours("x", 5, 1)
-		m.hash = 8
-		b.says(m)
-		r := newRig(t, b, nil, func(o *stream.Options) { o.Streams[0].IgnoreBelow = 6 }, "s").start()
-		r.wantNext("s", "d", 1)
-		r = newRig(t, b, nil, func(o *stream.Options) { o.Streams[0].IgnoreBelow = 5 }, "s").start()
-		if stop, ok := errors.AsType[*stream.StopError](r.stopOf("s")); !ok {
-			t.Errorf("the stream stops with %v", stop)
-		}
-	})
-	bubble(t, "a stream that was stopped stays so, and is not read", func(t *testing.T) {
-		b := newBus("d")
-		b.says(ours("a", 5, 1))
-		why := errors.New("why")
-		r := newRig(t, b, nil, func(o *stream.Options) { o.Streams[0].Stopped = why }, "s", "other").start()
-		if err := r.stopOf("s"); !errors.Is(err, why) || r.stopOf("other") != nil {
-			t.Errorf("the streams stop with %v, %v", err, r.stopOf("other"))
-		}
-		r.wantSeen("s", "")
-	})
-	bubble(t, "an error of the feed stops its stream", func(t *testing.T) {
-		b := newBus("d")
-		b.says(ours("a", 5, 1))
-		r := newRig(t, b, nil, nil, "s")
-		r.feeds["s"].err = errKilled
-		if err := r.start().stopOf("s"); !errors.Is(err, errKilled) {
-			t.Errorf("the stream stops with %v", err)
-		}
-		r.wantNext("s", "d", 0)
-	})
-	bubble(t, "a part of the store that cannot be read has its stream wait, and no other", func(t *testing.T) {
-		b := newBus("d")
-		u := ours("b", 5, 2)
-		u.stream = "u"
-		b.says(ours("a", 5, 1))
-		b.says(u)
-		r := newRig(t, b, nil, func(o *stream.Options) { o.Workers = 1 }, "s", "u")
-		r.feeds["s"].fail(stream.ErrUnread, "")
-		done := r.starting()
-		r.pass(time.Minute)
-		r.wantSeen("u", "b")
-		if p := r.c.Progress().Streams; p[0].Ready || p[0].Err != nil || !p[1].Ready {
-			t.Errorf("%+v", p)
-		}
-		r.feeds["s"].fail(nil, "")
-		if err := errors.Join(<-done, r.stopOf("s")); err != nil {
-			t.Error(err)
-		}
-		r.wantSeen("s", "a")
-		r.run()
-		r.feeds["s"].fail(stream.ErrUnread, "")
-		b.says(ours("c", 5, 3))
-		u.key, u.seq = "d", 4
-		b.says(u)
-		r.pass(3 * time.Minute)
-		r.wantSeen("u", "d*")
-		r.feeds["s"].fail(nil, "")
-		r.pass(time.Minute)
-		r.wantSeen("s", "c*")
-	})
-	bubble(t, "a panic of the feed stops its stream and no other", func(t *testing.T) {
-		b := newBus("d", "e")
-		b.says(ours("a", 5, 1))
-		r := newRig(t, b, nil, nil, "s", "u")
-		r.feeds["s"].panics = true
-		if err := r.start().stopOf("s"); !panics.Is(err) {
-			t.Errorf("the stream stops with %v", err)
-		}
-		if err := r.stopOf("u"); err != nil {
-			t.Errorf("the other one stops with %v", err)
-		}
-	})
-	bubble(t, "an error of the store ends Start", func(t *testing.T) {
-		b := newBus("d")
-		b.says(ours("a", 5, 1))
-		r := newRig(t, b, nil, nil, "s")
-		r.disk.kill(1)
-		if err := r.c.Start(t.Context()); !errors.Is(err, errKilled) {
-			t.Errorf("Start: %v", err)
-		}
-	})
-}
-
-// filled is a bus with three messages, and a store that has read them.
-func filled(t *testing.T, change func(*stream.Options)) (*bus, []store.Batch) {
-	b := newBus("d")
-	for i, key := range []string{"a", "b", "c"} {
-		b.says(ours(key, 5, uint64(i)+1))
-	}
-	r := newRig(t, b, nil, change, "s").start()
-	batches, _ := r.disk.applied()
-	return b, batches
 }
 
 func TestAnotherTopicIsReadAgain(t *testing.T) {
-	refill := func(b *bus) {
-		b.says(ours("a", 5, 1))
-		b.says(ours("b", 5, 2))
-		b.says(ours("c", 5, 7))
-	}
-	for name, harm := range map[string]func(*bus){
-		"it ends early":                         func(b *bus) { b.lose("d", 2) },
-		"another message lies at the anchor":    func(b *bus) { b.lose("d", 0); refill(b) },
-		"it was made again with the same ends":  func(b *bus) { b.make("d"); refill(b) },
-		"it begins behind what was read of it":  func(b *bus) { b.other("x"); b.other("y"); b.expire("d", 4) },
-		"it lost all, and others have refilled": func(b *bus) { b.lose("d", 0); b.other("1"); b.other("2"); b.other("3"); b.other("4") },
+	const refill = "says a 5 1; says b 5 2; says c 5 7"
+	for name, harm := range map[string]string{
+		"it ends early":                         "lose d 2",
+		"another message lies at the anchor":    "lose d 0;" + refill,
+		"it was made again with the same ends":  "make d;" + refill,
+		"it begins behind what was read of it":  "other 2; expire d 4",
+		"it lost all, and others have refilled": "lose d 0; other 4",
 	} {
-		bubble(t, name, func(t *testing.T) {
-			b, batches := filled(t, nil)
-			harm(b)
-			r := newRig(t, b, batches, nil, "s").start()
-			if g := r.registration("s", "d"); g.Number != 2 || g.Next != b.end("d") || r.committer.InForce(1) != 2 {
-				t.Errorf("registration %+v, in force %d", g, r.committer.InForce(1))
-			}
-			if !r.feeds["s"].due {
-				t.Error("no reconcile is due")
-			}
-			disputed := 0
-			for _, key := range []string{"a", "b", "c"} {
-				e, err := r.feeds["s"].entry(t.Context(), key)
-				if err != nil {
-					t.Fatal(err)
-				}
-				if e.Disputed {
-					disputed++
-				}
-			}
-			if gone := b.end("d") != 3; gone && disputed == 0 {
+		onStage(t, name, func(t *testing.T, s *stage) {
+			s.play(filled + harm + "; start; read 2 due; in-force 1 2")
+			if s.bus.end("d") != 3 && s.disputed("s") == "" {
 				t.Error("no entry is disputed")
 			}
 		})
 	}
-	bubble(t, "it lost a late message and what came behind it, and others have refilled", func(t *testing.T) {
-		b := newBus("d")
-		b.says(ours("a", 5, 1))
-		b.says(ours("b", 4, 1))
-		b.says(ours("c", 5, 2))
-		r := newRig(t, b, nil, nil, "s").start()
-		r.wantNext("s", "d", 3)
-		batches, _ := r.disk.applied()
-		b.lose("d", 1)
-		b.other("1")
-		b.other("2")
-		r = newRig(t, b, batches, nil, "s").start()
-		r.wantRead(2, true)
+	scripts(t, map[string]string{
+		"it lost a late message and what came behind it, and others have refilled": `
+			says a 5 1; says b 4 1; says c 5 2; start; next d 3; lose d 1; other 2; start; read 2 due`,
+		"it lost what was acknowledged beyond a hole, and others have refilled": filled + `
+			start; other; publish a; lose d 4; other; start; read 2 due`,
 	})
-	bubble(t, "it lost what was acknowledged beyond a hole, and others have refilled", func(t *testing.T) {
-		b, batches := filled(t, nil)
-		r := newRig(t, b, batches, nil, "s").start()
-		b.other("x")
-		r.publishes("a")
-		batches, _ = r.disk.applied()
-		b.lose("d", 4)
-		b.other("1")
-		r = newRig(t, b, batches, nil, "s").start()
-		r.wantRead(2, true)
-	})
-	bubble(t, "nothing has changed, and a new leader knew less for a moment", func(t *testing.T) {
-		b, batches := filled(t, nil)
-		whole, looks := b.logs["d"].messages, 0
-		b.looks(func(context.Context, []string) error {
-			b.mu.Lock()
-			defer b.mu.Unlock()
-			b.logs["d"].messages = whole[:min(1+looks, len(whole))]
+	onStage(t, "nothing has changed, and a new leader knew less for a moment", func(_ *testing.T, s *stage) {
+		s.play(filled)
+		whole, looks := s.bus.logs["d"].messages, 0
+		s.bus.looks(func(context.Context, []string) error {
+			s.bus.mu.Lock()
+			defer s.bus.mu.Unlock()
+			s.bus.logs["d"].messages = whole[:min(1+looks, len(whole))]
 			looks++
 			return nil
 		})
-		r := newRig(t, b, batches, nil, "s").start()
-		r.wantRead(1, false)
+		s.play("start; read 1")
 	})
 }
 
 func TestReleaseStreams(t *testing.T) {
-	release := func(o *stream.Options) { o.Streams[0].Release = true }
-	bubble(t, "one that lost something forgets its progress and reads all", func(t *testing.T) {
-		b, batches := filled(t, release)
-		b.lose("d", 2)
-		r := newRig(t, b, batches, release, "s").start()
-		r.wantSeen("s", "a b")
-		all, _ := r.disk.applied()
-		if last := all[len(batches)]; len(last.Forget) != 1 {
-			t.Errorf("the first batch is %+v", last)
+	onStage(t, "one that lost something forgets its progress and reads all", func(t *testing.T, s *stage) {
+		s.play("release;" + filled + "lose d 2; start; seen a b")
+		if all, _ := s.disk.applied(); len(all[len(s.batches)].Forget) != 1 {
+			t.Errorf("the first batch is %+v", all[len(s.batches)])
 		}
 	})
-	bubble(t, "one that lost something stops where messages have expired", func(t *testing.T) {
-		b, batches := filled(t, release)
-		b.expire("d", 1)
-		b.lose("d", 2)
-		r := newRig(t, b, batches, release, "s").start()
-		if err := r.stopOf("s"); !errors.Is(err, sink.ErrBehind) || !strings.Contains(err.Error(), "rebuild") {
-			t.Errorf("the stream stops with %v", err)
-		}
-	})
-	bubble(t, "one whose topic begins late goes on, and that stays known", func(t *testing.T) {
-		b, batches := filled(t, release)
-		b.says(ours("d", 5, 4))
-		b.says(ours("e", 5, 5))
-		b.expire("d", 4)
-		r := newRig(t, b, batches, release, "s").start()
-		r.wantSeen("s", "e")
-		if g := r.registration("s", "d"); g.Number != 1 || !g.Late {
+	onStage(t, "one whose topic begins late goes on, and that stays known", func(t *testing.T, s *stage) {
+		s.play("release;" + filled + "says d 5 4; says e 5 5; expire d 4; start; seen e; registered d 1")
+		if g := s.registration("s", "d"); !g.Late {
 			t.Errorf("registration %+v", g)
 		}
 	})
-	bubble(t, "messages of it are never late", func(t *testing.T) {
-		b := newBus("d")
-		b.says(ours("a", 5, 1))
-		b.says(ours("b", 4, 1))
-		newRig(t, b, nil, release, "s").start().wantNext("s", "d", 2)
+	scripts(t, map[string]string{
+		"one that lost something stops where messages have expired": "release;" + filled + "expire d 1; lose d 2; start; stops behind rebuild",
+		"messages of it are never late":                             "release; says a 5 1; says b 4 1; start; seen a b; next d 2",
+	})
+}
+
+// disputed returns the keys of the entities whose entry is disputed.
+func (s *stage) disputed(of string) string {
+	s.Helper()
+	var keys []string
+	for _, key := range []string{"a", "b", "c", "d"} {
+		e, err := s.feeds[of].entry(s.Context(), key)
+		must.OK(s, err)
+		if e.Disputed {
+			keys = append(keys, key)
+		}
+	}
+	return strings.Join(keys, " ")
+}
+
+func TestRun(t *testing.T) {
+	scripts(t, map[string]string{
+		"a hole between acknowledgements is read, and its messages are late": `
+			start; run; other; says old 7 1; publish a; next d 0; pass 2s; seen old*; next d 3`,
+		"the store names the entity of a late message until it was decided": `
+			start; run; says old 7 1; pass 2m; seen old*;
+			start; run; pass 3s; seen; waits 1; decide; pass 2s; start; waits 0`,
+		"an idle topic is read to its end once a minute": "start; run; other; pass 50s; next d 0; pass 15s; next d 1",
+		"what is in flight is not read":                  "start; run; send a; store a; pass 2m; seen; ack a; next d 1",
+		"a message of a higher epoch ends publishing, and not the process": `
+			start; run; says new now+1 1; pass 2m; superseded; stops superseded; seen; met now+1`,
+		"a message of our epoch that was never sent ends publishing": "start; run; says new now 77; pass 2m; superseded",
+		"an added partition is read from its beginning": `
+			topic d d d/2; start; run; make d/2; says a 7 1 in=d/2; pass 2m; seen a; next d/2 1`,
+		"a topic that is made again is read again at a new session": filled + `
+			start; run; make d; says a 5 1; pass 1s; session d; pass 3s; seen a; read 2 due`,
+	})
+}
+
+func TestResolve(t *testing.T) {
+	scripts(t, map[string]string{
+		"it reads what a publish of unknown outcome has stored": "start; send a; store a; unknown a; resolve; seen a*",
+		"it waits for the outcome of another shard's batch, and reads on behind it": `
+			start; send a; send b; store b; store a; unknown a; resolving; seen; unresolved; ack b; resolved; seen a*`,
+		"two that wait for one another's batch both end once it is unknown": `
+			start; send a; send b; store b; store a; unknown a; resolving; unknown b; resolving; resolved; seen b* a*`,
+		"of a capability stream that cannot be read": "start; unreadable; send a; unknown a; resolve unreadable",
+	})
+	onStage(t, "of a release stream that cannot be read", func(t *testing.T, s *stage) {
+		s.play("release; start; unreadable; send a; unknown a; resolve")
+		if doubts := s.committer.Doubts("s"); doubts > 0 {
+			t.Errorf("%d batches are kept that nobody reads back", doubts)
+		}
+	})
+}
+
+func TestAcknowledged(t *testing.T) {
+	onStage(t, "one at an offset that is covered or taken, without an offset, or of a topic made again is unknown", func(t *testing.T, s *stage) {
+		s.play(filled + "start")
+		for name, acks := range map[string][]stream.Span{
+			"below":             {{TP: 1, Range: stream.Range{From: 2, To: 3}}},
+			"without an offset": {{TP: 1}},
+			"not registered":    {{TP: 7, Range: stream.Range{From: 9, To: 10}}},
+			// As where the bus has lost the former one since.
+			"as another of the batch": {{TP: 1, Range: stream.Range{From: 9, To: 12}}, {TP: 1, Range: stream.Range{From: 11, To: 12}}},
+		} {
+			m := s.sends("a")
+			if err := s.committer.Acknowledged(t.Context(), m.seq, acks, &store.Batch{}); !errors.Is(err, stream.ErrReadBack) {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+		// Right before another one there is room.
+		for _, at := range []uint64{9, 8} {
+			if err := s.acknowledge(s.sends("a"), at); err != nil {
+				t.Error(err)
+			}
+		}
+		s.play("next d 3")
+	})
+	scripts(t, map[string]string{
+		"what the store does not take is not covered": "start; send a; store a; kill 0; ack a killed; kill off; resolve; seen a*",
+		"it covers the topic for the other streams":   "start s o; publish a; next d 1; o:next d 1",
+		"it is still in flight while the disk takes no writes, and is called again": `
+			start; send a; store a; kill 0 outage; ack a outage; pass 1m; next d 0; kill off; ack a; next d 1`,
+	})
+}
+
+func TestWait(t *testing.T) {
+	onStage(t, "a stream waits for its own topics alone", func(t *testing.T, s *stage) {
+		s.play("make e; says a 5 1; says b 5 2 of=o in=e; hold e; o:to e; starting s o; goes-on")
+		if s.c.Epoch() == nil {
+			t.Error("the stream is ready without an epoch")
+		}
+		synctest.Wait()
+		p := s.c.Progress()
+		if s := p.Streams[0]; !s.Ready || s.Messages != 1 || s.Left != 0 {
+			t.Errorf("the stream that is ready: %+v", s)
+		}
+		if one := p.Streams[1]; one.Ready || one.Messages != 0 || one.Left != 1 || p.Epoch != s.c.Epoch().Number() {
+			t.Errorf("the other one: %+v", one)
+		}
+		s.play("free; ended; o:goes-on")
+		if _, synced := s.disk.applied(); synced < 3 {
+			t.Errorf("%d batches are synced: the registration of the other stream is not", synced)
+		}
+	})
+	onStage(t, "a wait ends with its context, and an unknown stream is an error", func(t *testing.T, s *stage) {
+		s.play("new")
+		ctx, cancel := context.WithTimeoutCause(t.Context(), time.Second, errKilled)
+		defer cancel()
+		if err := s.c.Wait(ctx, "s"); !errors.Is(err, errKilled) {
+			t.Errorf("Wait: %v", err)
+		}
+		if err := s.c.Wait(ctx, "nobody"); err == nil || errors.Is(err, errKilled) {
+			t.Errorf("Wait: %v", err)
+		}
+	})
+	onStage(t, "a cancelled Start returns the cause, and the stream is not ready", func(t *testing.T, s *stage) {
+		s.play("says a 5 1; new")
+		ctx, cancel := context.WithCancelCause(t.Context())
+		cancel(errKilled)
+		if err := s.c.Start(ctx); !errors.Is(err, errKilled) {
+			t.Errorf("Start: %v", err)
+		}
+		if err := s.c.Wait(ctx, "s"); err == nil {
+			t.Error("the stream is ready")
+		}
+	})
+	scripts(t, map[string]string{
+		"topics that cannot be read stop a capability stream, and not a release stream": `
+			says a 5 1; fails unreadable; o:release; start s o; stops unreadable; o:goes-on`,
+		"without a reader all streams are ready at once": "no-reader; start; goes-on; epoch now",
+	})
+}
+
+func unreadable(context.Context, []string) error { return sink.ErrUnreadable }
+
+// TestRegister has messages be acknowledged in a TP that is not registered.
+func TestRegister(t *testing.T) {
+	onStage(t, "a shard waits for the look of another one, and has its number", func(t *testing.T, s *stage) {
+		s.play("start; make e; topic d d e")
+		open, numbers := make(chan struct{}), make(chan uint32, 2)
+		s.bus.looks(func(context.Context, []string) error { <-open; return nil })
+		for range 2 {
+			go func() {
+				n, err := s.c.Register(t.Context(), "s", sink.TPRef{Name: "e"})
+				if err != nil {
+					t.Error(err)
+				}
+				numbers <- n
+			}()
+			synctest.Wait()
+		}
+		close(open)
+		if a, b := <-numbers, <-numbers; a == 0 || a != b {
+			t.Errorf("the numbers are %d and %d", a, b)
+		}
+	})
+	onStage(t, "shards do not repeat a slow look that has just ended", func(t *testing.T, s *stage) {
+		s.play("start; topic d d e")
+		looks := atomic.Int32{}
+		s.bus.looks(func(ctx context.Context, _ []string) error { looks.Add(1); return backoff.Pause(ctx, 3*time.Second) })
+		var all sync.WaitGroup
+		for range 5 {
+			all.Go(func() {
+				if n, err := s.c.Register(t.Context(), "s", sink.TPRef{Name: "e"}); n != 0 || err != nil {
+					t.Errorf("number %d, %v", n, err)
+				}
+			})
+		}
+		all.Wait()
+		if n := looks.Load(); n != 1 {
+			t.Errorf("%d looks", n)
+		}
+	})
+	scripts(t, map[string]string{
+		"one that was made again is registered at once, so that its loss is noticed": filled + `
+			start; run; make d; send d; store d; registers d 2 2; ack d; lose d 0; pass 5m; disputed a b c d`,
+		"of one that was made again meanwhile the outcome is unknown": filled + "start; make d; make d; registers d 2 0 read-back",
+		"one that is not there is looked up once a second": `
+			topic d d d/2; start; registers d/2 2 0; make d/2; registers d/2 2 0; pass 1s; registers d/2 2 2`,
+		"a release stream that cannot be read goes on": filled + "release; start; make d; unreadable; registers d 2 0",
+		"of a capability stream that cannot be read the outcome is unknown": filled + `
+			start; make d; unreadable; registers d 2 0 read-back`,
 	})
 }

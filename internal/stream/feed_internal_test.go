@@ -4,7 +4,9 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"iter"
+	"log/slog"
 	"reflect"
 	"slices"
 	"syscall"
@@ -13,12 +15,154 @@ import (
 
 	"example.org/bridge/checkpoint/store"
 	"example.org/bridge/checkpoint/store/storetest/memory"
+	"example.org/bridge/internal/outage"
 	"example.org/bridge/internal/panics"
 	"example.org/bridge/internal/published"
 	"example.org/bridge/sink"
 	"example.org/bridge/source"
 	"example.org/bridge/source/ledger"
+	"example.org/bridge/tests/must"
 )
+
+// lateFeed is the feed of a stream with one table, and the store that it writes: that takes nothing
+// for which fault returns an error.
+type lateFeed struct {
+	*Feed
+	t     *testing.T
+	kept  store.Store
+	fault func(*store.Batch) error
+}
+
+type lateStore struct {
+	store.Store
+	f *lateFeed
+}
+
+func (s lateStore) Apply(ctx context.Context, b *store.Batch) error {
+	if s.f.fault != nil {
+		if err := s.f.fault(b); err != nil {
+			return err
+		}
+	}
+	return s.Store.Apply(ctx, b)
+}
+
+// newLateFeed returns a feed of a process that has started on a store. Bound is how many entities
+// may wait for their owners.
+func newLateFeed(t *testing.T, kept store.Store, bound int) *lateFeed {
+	v := NewView("s", kept, func(tp uint32) uint32 { return tp })
+	movers := NewMovers(v, MoversOptions{
+		Bound: bound,
+		Read: func(_ context.Context, _ string, entities [][]byte) (FoundRows, error) {
+			return FoundRows{Rows: make([][]Found, len(entities)), Unproved: true}, nil
+		},
+		Publish: func(context.Context, string, []Move) error { return nil },
+	})
+	f := &lateFeed{t: t, kept: kept}
+	f.Feed = NewFeed(FeedOptions{
+		Stream: "s", View: v, Movers: movers, Store: kept, Shards: []FeedShard{{Name: "a"}}, Known: []string{"gone"},
+		Committer: NewCommitter(lateStore{kept, f}, store.Image{}, outage.New(slog.New(slog.DiscardHandler))),
+	})
+	// Else a reconcile is due because the store was empty.
+	must.OK(t, f.Follow(t.Context()))
+	return f
+}
+
+// read has messages be read.
+func (f *lateFeed) read(messages []Message) error {
+	return f.Apply(f.t.Context(), messages, nil, Cover{})
+}
+
+// late applies late messages of a shard, of the entities from a number to below another one.
+func (f *lateFeed) late(shard string, from, to int) {
+	f.t.Helper()
+	var messages []Message
+	for i := from; i < to; i++ {
+		messages = append(messages, Message{
+			Stream: "s", Shard: shard, Row: uint64(i + 1), Key: fmt.Append(nil, i), Event: [16]byte{1}, Origin: sink.FromTail, Late: true,
+			State: sink.State{Epoch: 5, Seq: uint64(i + 1), Digest: [16]byte{1}}, At: store.At{TP: 1, Offset: uint64(i)}, Time: time.Now(),
+		})
+	}
+	must.OK(f.t, f.read(messages))
+}
+
+// want fails the test unless so many entities wait, and a reconcile of the table is due or not by
+// the store.
+func (f *lateFeed) want(waiting int, due bool) {
+	f.t.Helper()
+	p, _, err := f.kept.Progress(f.t.Context(), store.Key{Stream: "s", Shard: "a"})
+	must.OK(f.t, err)
+	if got := f.opts.Movers.Waiting(); got != waiting || p.ReconcileDue != due {
+		f.t.Errorf("%d entities wait, want %d; a reconcile is due: %v, want %v", got, waiting, p.ReconcileDue, due)
+	}
+}
+
+func (f *lateFeed) ready() {
+	f.t.Helper()
+	must.OK(f.t, f.Ready(f.t.Context()))
+}
+
+// decide has the owners decide all, and the store forget that.
+func (f *lateFeed) decide() {
+	f.t.Helper()
+	for f.opts.Movers.Waiting() > 0 {
+		if _, _, err := f.opts.Movers.Pass(f.t.Context()); err != nil {
+			f.t.Fatal(err)
+		}
+	}
+	must.OK(f.t, f.ForgetDecided(f.t.Context()))
+}
+
+// TestLateEntitiesAreNamedInTheStore (rule 7): those of a table that is no more in the
+// configuration, too. Each start nominates them until the store could forget them.
+func TestLateEntitiesAreNamedInTheStore(t *testing.T) {
+	kept, full := memory.New(), errors.New("the disk is full")
+	newLateFeed(t, kept, 0).late("a", 0, 2)
+	newLateFeed(t, kept, 0).late("gone", 2, 3)
+	f := newLateFeed(t, kept, 0)
+	f.late("a", 3, 5)
+	f.want(0, false)
+	f.ready()
+	f.want(5, false)
+	f.late("a", 5, 6)
+	f.want(6, false)
+	for f.opts.Movers.Waiting() > 0 {
+		if _, _, err := f.opts.Movers.Pass(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	f.fault = func(*store.Batch) error { return full }
+	if err := f.ForgetDecided(t.Context()); !errors.Is(err, full) {
+		t.Error(err)
+	}
+	again := newLateFeed(t, kept, 0)
+	again.ready()
+	again.want(6, false)
+	f.fault = nil
+	f.decide()
+	again = newLateFeed(t, kept, 0)
+	again.ready()
+	again.want(0, false)
+}
+
+// TestTooManyLateEntities have a reconcile be due, in one batch with their messages.
+func TestTooManyLateEntities(t *testing.T) {
+	t.Run("for the store", func(t *testing.T) {
+		f := newLateFeed(t, memory.New(), 0)
+		f.late("a", 0, maxLate)
+		f.want(0, false)
+		f.late("a", 0, maxLate+1)
+		f.want(0, true)
+	})
+	t.Run("for the queue", func(t *testing.T) {
+		f := newLateFeed(t, memory.New(), 2)
+		f.ready()
+		f.late("a", 0, 5)
+		f.want(2, false)
+		f.decide()
+		f.want(0, true)
+	})
+}
 
 // runs has a shard run.
 func (f *lateFeed) runs(shard string) {
@@ -64,18 +208,14 @@ func TestAPanicHasCommittedNothing(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			f := newLateFeed(t, memory.New(), 0)
 			f.runs("a")
-			if err := f.acknowledged(through("a", 100, 50)); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, f.acknowledged(through("a", 100, 50)))
 			f.fault = crash
 			if err := panics.Guard(func() error { return dies(f) }); !panics.Is(err) {
 				t.Fatal(err)
 			}
 			f.fault = nil
 			f.Feed.dropped.Add(1)
-			if err := f.ForgetDecided(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, f.ForgetDecided(t.Context()))
 			again := newLateFeed(t, f.kept, 0)
 			again.runs("a")
 			l := again.state("a").progress.Ledger()
@@ -118,12 +258,8 @@ func TestAFullDiskMakesNothingGrow(t *testing.T) {
 		t.Errorf("%d rows are noted and not taken in", n)
 	}
 	f.fault = nil
-	if err := f.acknowledged(r); err != nil {
-		t.Fatal(err)
-	}
-	if err := f.read(read); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, f.acknowledged(r))
+	must.OK(t, f.read(read))
 	again := newLateFeed(t, f.kept, 0)
 	again.runs("a")
 	again.runs("b")
@@ -174,9 +310,7 @@ func TestAPartThatIsUnreadOnce(t *testing.T) {
 	for r.Through = 0; r.Through < 3_000_000; r.Through += 3 {
 		r.Passed = append(r.Passed, r.Through+3)
 	}
-	if err := f.acknowledged(r); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, f.acknowledged(r))
 	kept.faults = 1
 	if err := f.read(facts("a", 50)); !errors.Is(err, ErrUnread) {
 		t.Fatalf("the error is %v", err)
@@ -211,9 +345,7 @@ func TestAStatusWaitsForNobody(t *testing.T) {
 	f := newLateFeed(t, memory.New(), 0)
 	f.runs("a")
 	asked := &Republish{Number: 1, From: 1, To: 100, State: Republishing}
-	if err := f.ChangeRepublish(t.Context(), []string{"a"}, func(string, *Republish) (*Republish, error) { return asked, nil }); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, f.ChangeRepublish(t.Context(), []string{"a"}, func(string, *Republish) (*Republish, error) { return asked, nil }))
 	// It hangs here if it waits.
 	shown := func() *Republish {
 		_, unlock := f.state("a").Lock()
@@ -225,9 +357,7 @@ func TestAStatusWaitsForNobody(t *testing.T) {
 	}
 	r := through("a", 100)
 	r.Republished = &Republished{Number: 1, Cursor: 40, Rows: 40}
-	if err := f.acknowledged(r); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, f.acknowledged(r))
 	if r := shown(); r.Cursor != 40 || r.Rows != 40 {
 		t.Errorf("after a batch: %+v", r)
 	}
@@ -243,9 +373,7 @@ func TestAPanicForgetsNothingThatWasDropped(t *testing.T) {
 		t.Fatal(err)
 	}
 	f.fault = nil
-	if err := f.ForgetDecided(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, f.ForgetDecided(t.Context()))
 	p, _, err := f.kept.Progress(t.Context(), store.Key{Stream: "s", Shard: "a"})
 	if err != nil || !p.ReconcileDue {
 		t.Errorf("no reconcile is due: %+v, %v", p, err)
@@ -260,17 +388,13 @@ func TestTheBusTellsTheRowsThatAListOfAnOlderBuildHides(t *testing.T) {
 	err := s.Apply(t.Context(), &store.Batch{Shards: []store.ShardChange{{Key: store.Key{Stream: "s", Shard: "a"}, Parts: []store.Part{
 		{Kind: store.Published, Number: 0, Bytes: head}, {Kind: store.Published, Number: 9, Bytes: part},
 	}}}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	f := newLateFeed(t, s, 10)
 	newest := []published.Row{{ID: 9, Content: 7, Identity: 8}, {ID: 10, Content: 1, Identity: 2}}
 	origin := published.Origin{Shape: 5, Server: "db-1/shop", Started: 3}
 	f.SetNewest("a", newest, origin)
 	_, list, err := f.Begin(t.Context(), "a", ledger.Options{Order: source.OrderStrict, MaxBytes: 1}, 16)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if list.Origin() != origin || len(list.Rows()) != 2 {
 		t.Errorf("the list has %+v of %+v", list.Rows(), list.Origin())
 	}
