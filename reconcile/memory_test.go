@@ -19,6 +19,7 @@ import (
 	"example.org/bridge/event"
 	"example.org/bridge/reconcile"
 	"example.org/bridge/source"
+	"example.org/bridge/tests/must"
 	"example.org/bridge/tests/testall"
 )
 
@@ -171,9 +172,7 @@ func TestTheLogDoesNotRepeatItself(t *testing.T) {
 		s := reconcile.NewScheduler(logger, reconcile.Scheduled{Reconciler: reconcile.New(w.options), Source: "db", AtOnce: true})
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 		defer cancel()
-		if err := s.Run(ctx); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, s.Run(ctx))
 		if n := strings.Count(log.String(), "cut short"); n < 2 || n > 11 {
 			t.Errorf("%d lines in 10 minutes:\n%s", n, &log)
 		}

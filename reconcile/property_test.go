@@ -14,6 +14,7 @@ import (
 	"example.org/bridge/reconcile"
 	"example.org/bridge/source"
 	"example.org/bridge/source/sourcetest/memory"
+	"example.org/bridge/tests/must"
 	"example.org/bridge/tests/testall"
 )
 
@@ -163,9 +164,7 @@ func testFold(t *testing.T, seed uint64) {
 	w.compare()
 	checkOrder(t, w)
 	view, err := w.options.View.ByRow(t.Context(), key.Shard, 0, 1<<20, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	live := 0
 	for _, e := range view {
 		if e.Entry.State == store.Live {

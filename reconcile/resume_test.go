@@ -1,8 +1,10 @@
 package reconcile_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -10,6 +12,9 @@ import (
 	"example.org/bridge/event"
 	"example.org/bridge/reconcile"
 	"example.org/bridge/source"
+	"example.org/bridge/source/ledger"
+	"example.org/bridge/source/sourcetest/memory"
+	"example.org/bridge/tests/must"
 )
 
 func TestRunThatIsCutShortGoesOn(t *testing.T) {
@@ -169,52 +174,130 @@ func TestADemandBeginsARunOnRecordAgain(t *testing.T) {
 	w.play("demand 7; want scanned=10 deleted=20 gone=20; answered 7; compare")
 }
 
-func TestSchedulerRunsAtOnceWhatIsDemanded(t *testing.T) {
-	recent := func() reconcile.Run {
-		return reconcile.Run{Started: time.Now().Add(-2 * time.Minute), Ended: time.Now().Add(-time.Minute)}
+// TestReleaseComparesIDsInOnePass has rows with the even ids, and some that appeared under odd ones
+// long after GAP_TTL: the ledger in the checkpoint says which, and the table is read once, in
+// pages.
+func TestReleaseComparesIDsInOnePass(t *testing.T) {
+	const rows, stray = 30_000, 1 << 40
+	w := newWorld(t, event.Release)
+	w.options.SaveEvery = time.Hour
+	for id := uint64(2); id <= 2*rows; id += 2 {
+		w.table.InsertAt(id, fmt.Sprint(id), "1", "0")
 	}
-	t.Run("and not again where nothing new is demanded", inBubble(func(t *testing.T) {
-		p := newPlant(t, recent(), recent())
-		p.worlds[1].play("demand 1")
-		p.start()
-		p.pass(5 * time.Second)
-		p.ran(0, 1)
-		p.worlds[1].play("demand 2")
-		p.pass(5 * time.Second)
-		p.stop()
-		p.ran(0, 2)
-		p.worlds[1].play("answered 1 2")
-	}))
-	t.Run("and at its usual time where the demand stays", inBubble(func(t *testing.T) {
-		p := newPlant(t, recent())
-		p.worlds[0].options.Owner = deaf{p.worlds[0]}
-		p.shards[0].Reconciler = reconcile.New(p.worlds[0].options)
-		p.worlds[0].play("demand 1")
-		p.start()
-		p.pass(10 * time.Minute)
-		p.stop()
-		p.ran(1)
-	}))
-	t.Run("and soon again where it was cut short", inBubble(func(t *testing.T) {
-		p := newPlant(t, recent())
-		w := p.worlds[0]
-		w.play("demand 1")
-		w.table.Fail(1, fmt.Errorf("away: %w", source.ErrMissing))
-		p.start()
-		p.pass(2 * time.Second)
-		if s := p.shards[0].Status(); s.Totals.Failed != 1 {
-			t.Errorf("status %+v", s)
+	w.table.InsertAt(stray, "stray", "1", "0")
+	w.tail(rows + 1)
+	w.age(stray, 555)
+	late := []uint64{1, 777, 2*rows - 1, 2*rows + 5_000_000, stray - 1}
+	for part, err := range w.store.Parts(t.Context(), key, store.Gaps, 0) {
+		must.OK(t, err)
+		// A read of parts of the ledger ends before such an id.
+		if part.Number > 1 && part.Number < 2*rows {
+			late = append(late, part.Number)
 		}
-		p.pass(time.Minute)
-		p.stop()
-		if s := p.shards[0].Status(); s.Totals.Failed != 1 || s.Totals.Ended != 1 {
-			t.Errorf("status %+v", s)
-		}
-		w.play("answered 1")
-	}))
+	}
+	for _, id := range late {
+		w.table.InsertAt(id, fmt.Sprint("late", id), "1", "0")
+	}
+	// At the front of the wide gap the tail looks for rows itself, and an id in flight is found by
+	// it, too.
+	w.table.InsertAt(2*rows+7, "front", "1", "0")
+	w.table.InsertAt(555, "flight", "1", "0")
+	w.table.Delete(10)
+
+	published := len(w.bus)
+	if dry := w.run(reconcile.Mode{DryRun: true}); dry.Missed != uint64(len(late)) || len(w.bus) != published {
+		t.Errorf("a dry run found %+v", dry)
+	}
+	reads, most := 0, 0
+	w.options.Source = hooked{Shard: w.table, readIDs: func(ids *source.IDs, read func() error) error {
+		err := read()
+		reads, most = reads+1, max(most, len(ids.List))
+		return err
+	}}
+	report := w.run(reconcile.Mode{})
+	if report.Missed != uint64(len(late)) || len(w.bus) != published+len(late) {
+		t.Errorf("report %+v, %d events", report, len(w.bus)-published)
+	}
+	if reads > 20 || most > 10_000 {
+		t.Errorf("%d reads of ids, of %d at most: want a few, of a page each", reads, most)
+	}
+	if again := w.run(reconcile.Mode{}); again.Missed != 0 {
+		t.Errorf("the next run published %d", again.Missed)
+	}
 }
 
-// deaf is an owner whose demand stays.
-type deaf struct{ *world }
+// age saves the gap ledger as it is a day after the rows of the table, and those of other, were
+// published, when the row flight is in flight, if it is not 0.
+func (w *world) age(position, flight uint64, other ...uint64) {
+	w.t.Helper()
+	l, err := ledger.New(ledger.Options{}, 0)
+	must.OK(w.t, err)
+	var page source.Page
+	must.OK(w.t, w.table.Read(context.Background(), source.Query{Limit: 1 << 20}, &page))
+	ids := other
+	for _, row := range page.Rows {
+		ids = append(ids, row.ID)
+	}
+	slices.Sort(ids)
+	var flying []uint64
+	if flight > 0 {
+		flying = []uint64{flight}
+	}
+	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	l.Advance(position, ids, now)
+	now = now.Add(25 * time.Hour)
+	for range 1000 {
+		l.Observe(ledger.Evidence{Ranges: l.Hot(now).IDs, IDs: flying, Now: now})
+		ranges := l.Sweep(now)
+		if len(ranges) == 0 {
+			break
+		}
+		l.Swept(ledger.Evidence{Ranges: ranges, IDs: flying, Now: now})
+	}
+	if s := l.Stats(now); s.Cold > 0 || s.Hot != uint64(len(flying)) {
+		w.t.Fatalf("%+v", s)
+	}
+	w.ledger, w.aged = l, now
+	w.saveLedger(l.Changed())
+}
 
-func (deaf) ReconcileDue() (uint64, bool) { return 1, true }
+// TestRowsThatShareAnID: of the rows of one id each is compared with its own entity, also by a run
+// that was cut short among them.
+func TestRowsThatShareAnID(t *testing.T) {
+	for _, c := range []struct{ script, want string }{
+		{"", "scanned=30"},
+		{"gone a5; delete 5", "scanned=29 deleted=1 gone=1"},
+		{"update 8 a8 2", "scanned=30 modified=1"},
+		{"gone a 10-12; delete 10-12", "scanned=27 deleted=3 gone=3"},
+		{"gone a5; delete 5; put 5 new 1 0; update 6 a6 2", "scanned=30 added=1 modified=1 deleted=1 gone=1"},
+		{"gone a4; update 4 b4 1", "scanned=30 added=1 deleted=1 gone=1"},
+		{"delete 4 5; put 4 a5 1 0; put 5 a4 1 0", "scanned=30"},
+		{"gone a7; update 7 a7 1 1", "scanned=30 deleted=1"},
+		{"gone a 28-30; delete 28-30; replace a1 2 0; tail 100", "scanned=27 deleted=3 gone=3"},
+	} {
+		world := func(rows int) *world {
+			w := newWorld(t, event.Capability)
+			w.reads = memory.Sharing(w.table)
+			w.options.Source = w.reads
+			w.options.PageRows = rows
+			w.fill("a", 30)
+			w.play(c.script)
+			return w
+		}
+		for _, rows := range []int{1, 2, 7, 100} {
+			w := world(rows)
+			if got := summary(w.run(reconcile.Mode{DryRun: true})); got != c.want+" unverified" {
+				t.Errorf("%s, %d rows at a time: a dry run reports %q", c.script, rows, got)
+			}
+			if got := summary(w.run(reconcile.Mode{})); got != c.want {
+				t.Errorf("%s, %d rows at a time: it reports %q", c.script, rows, got)
+			}
+			w.compare()
+		}
+		for save := 2; save < 12; save++ {
+			w := world(2)
+			w.play(fmt.Sprintf("cut %d; run", save))
+			w.compare()
+		}
+	}
+}

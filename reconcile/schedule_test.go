@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -15,6 +16,7 @@ import (
 	"example.org/bridge/event"
 	"example.org/bridge/reconcile"
 	"example.org/bridge/source"
+	"example.org/bridge/tests/script"
 )
 
 // plant is a scheduler of worlds under a clock of its own; begun are the times at which runs of
@@ -75,73 +77,145 @@ func (p *plant) start() {
 	}
 }
 
-func (p *plant) ran(want ...int) {
-	p.t.Helper()
-	for i, n := range want {
-		if len(p.begun[i]) != n {
-			p.t.Errorf("ran: %v", p.begun)
-		}
-	}
-}
-
 func (p *plant) pass(d time.Duration) {
 	_ = backoff.Pause(p.t.Context(), d)
 	synctest.Wait()
 }
 
+// play plays steps of worlds, after their number and a colon, and steps of the scheduler.
+func (p *plant) play(steps string) {
+	p.t.Helper()
+	player := script.Player{TB: p.t}
+	player.Play(steps, func(name string, words []string) bool {
+		p.t.Helper()
+		at := 0
+		if of, rest, found := strings.Cut(name, ":"); found {
+			at, name = int(player.Number(of)), rest
+		}
+		w := p.worlds[at]
+		switch name {
+		case "start":
+			p.start()
+		case "stop":
+			p.stop()
+		case "pass": // TIME
+			p.pass(player.Duration(words[0]))
+		case "ran": // TIMES of each
+			for i, n := range words {
+				player.Want(len(p.begun[i]), n)
+			}
+		case "request": // STREAM N, of which so many shards are asked, and dry or allowed
+			mode := reconcile.Mode{DryRun: slices.Contains(words, "dry"), AllowDeletes: slices.Contains(words, "allowed")}
+			player.Want(p.scheduler.Request(words[0], mode), words[1])
+			synctest.Wait()
+		case "owner": // stops, or runs
+			w.mu.Lock()
+			w.stopped = words[0] == "stops"
+			w.mu.Unlock()
+		case "is": // WHAT=N
+			for _, want := range words {
+				what, n, _ := strings.Cut(want, "=")
+				player.Want(fmt.Sprint(what, " ", p.status(at, what)), what+" "+n)
+			}
+		default:
+			return w.do(name, words)
+		}
+		return true
+	})
+}
+
+// status returns a part of the status of a shard.
+func (p *plant) status(at int, what string) any {
+	s, last, dry := p.shards[at].Status(), &reconcile.Report{}, &reconcile.Report{}
+	if s.LastRun != nil {
+		last = s.LastRun
+	}
+	if s.LastDryRun != nil {
+		dry = s.LastDryRun
+	}
+	return map[string]any{
+		"waiting": s.Waiting, "failed": s.Totals.Failed, "ended": s.Totals.Ended, "modified": s.Totals.Modified, "scanned": s.Totals.Scanned,
+		"running": s.Running, "error": s.LastError != "", "resumed": last.Resumed, "rows": last.Rows,
+		"guard": s.Guard, "dry": dry.Modified, "examples": len(dry.Differences),
+	}[what]
+}
+
 func TestSchedulerRuns(t *testing.T) {
-	t.Run("what is asked for at once, not at the next look at the owners", inBubble(func(t *testing.T) {
-		p := newPlant(t, reconcile.Run{})
-		p.start()
-		p.pass(500 * time.Millisecond)
-		p.scheduler.Request("orders", reconcile.Mode{})
-		synctest.Wait()
-		p.ran(1)
-		p.stop()
+	ended := func(ago time.Duration) reconcile.Run {
+		return reconcile.Run{Started: time.Now().Add(-ago - time.Minute), Ended: time.Now().Add(-ago)}
+	}
+	cut := reconcile.Run{Bound: 30, After: 12, Scanned: 12, Server: "memory"}
+	none := reconcile.Run{}
+	for name, c := range map[string]struct {
+		last   func() []reconcile.Run
+		script string
+	}{
+		"what is asked for at once, not at the next look at the owners": {
+			func() []reconcile.Run { return []reconcile.Run{none} }, "start; pass 500ms; request orders 1; ran 1; stop",
+		},
+		"at once what ran longer ago than its interval, or was cut short": {
+			func() []reconcile.Run {
+				tripped, short := ended(time.Minute), cut
+				tripped.Guard, short.Started = "tripped", time.Now().Add(-time.Minute)
+				return []reconcile.Run{ended(time.Hour), tripped, short}
+			},
+			"start; pass 10s; stop; ran 1 0 1; 2:is resumed=true rows=30; 1:is guard=tripped",
+		},
+		"requests run before what is due, and run again where only an older run was finished": {
+			func() []reconcile.Run {
+				short := cut
+				short.Started = time.Now().Add(-time.Minute)
+				return []reconcile.Run{short}
+			},
+			"update 3 a3 7; start; request orders 1; request other 0; pass 10s; stop; is ended=2 modified=1 waiting=0 running=false scanned=48",
+		},
+		"a dry run beside the schedule": {
+			func() []reconcile.Run { return []reconcile.Run{none} }, `
+			update 3 a3 7; start; request orders 1 dry; pass 1m; is ended=0 failed=0 modified=0 scanned=0 dry=1 examples=1;
+			pass 30m; stop; is modified=1`,
+		},
+		"a request once its shard has started": {
+			func() []reconcile.Run { return []reconcile.Run{none} }, `
+			owner stops; start; request orders 1; pass 10s; is waiting=1 error=true;
+			owner runs; pass 10s; stop; is waiting=0 error=false ended=1`,
+		},
+		"at once what is demanded, and not again where nothing new is": {
+			func() []reconcile.Run { return []reconcile.Run{ended(time.Minute), ended(time.Minute)} }, `
+			1:demand 1; start; pass 5s; ran 0 1; 1:demand 2; pass 5s; stop; ran 0 2; 1:answered 1 2`,
+		},
+		"and soon again where it was cut short": {
+			func() []reconcile.Run { return []reconcile.Run{ended(time.Minute)} }, `
+			demand 1; missing-once; start; pass 2s; is failed=1; pass 1m; stop; is failed=1 ended=1; answered 1`,
+		},
+	} {
+		t.Run(name, inBubble(func(t *testing.T) { newPlant(t, c.last()...).play(c.script) }))
+	}
+	t.Run("at its usual time where a demand stays", inBubble(func(t *testing.T) {
+		p := newPlant(t, ended(time.Minute))
+		p.worlds[0].options.Owner = deaf{p.worlds[0]}
+		p.shards[0].Reconciler = reconcile.New(p.worlds[0].options)
+		p.play("demand 1; start; pass 10m; stop; ran 1")
 	}))
 	t.Run("none of what is paused, and what was asked for before does not wait for ever", inBubble(func(t *testing.T) {
-		now := time.Now()
-		p := newPlant(t, reconcile.Run{Started: now.Add(-2 * time.Hour), Ended: now.Add(-time.Hour)}, reconcile.Run{})
+		p := newPlant(t, ended(time.Hour), none)
 		var paused atomic.Bool
 		paused.Store(true)
 		p.shards[0].Paused = paused.Load
-		p.start()
-		p.pass(10 * time.Minute)
-		if n := p.scheduler.Request(key.Stream, reconcile.Mode{}); n != 1 {
-			t.Errorf("%d are asked", n)
-		}
-		p.pass(time.Minute)
-		p.ran(0, 1)
-		if s := p.shards[0].Status(); s.Waiting != 0 || s.Totals.Failed != 0 {
-			t.Errorf("%+v", s)
-		}
+		p.play("start; pass 10m; request orders 1; pass 1m; ran 0 1; is waiting=0 failed=0")
 		paused.Store(false)
-		p.pass(10 * time.Second)
-		p.ran(1, 1)
-		stops := func(stopped bool) {
-			p.worlds[0].mu.Lock()
-			p.worlds[0].stopped = stopped
-			p.worlds[0].mu.Unlock()
-		}
-		stops(true)
-		for _, pause := range []time.Duration{20 * time.Second, time.Hour} {
-			p.scheduler.Request(key.Stream, reconcile.Mode{AllowDeletes: true})
-			p.pass(10 * time.Second)
+		p.play("pass 10s; ran 1 1; owner stops")
+		for _, pause := range []string{"pass 20s; is waiting=1", "pass 1h; is waiting=0"} {
+			p.play("request orders 2 allowed; pass 10s")
 			paused.Store(true)
-			p.pass(pause)
-			if s := p.shards[0].Status(); (s.Waiting == 1) != (pause < time.Minute) {
-				t.Errorf("after %s: %+v", pause, s)
-			}
+			p.play(pause)
 			paused.Store(false)
 		}
 		p.stop()
 	}))
 	t.Run("every shard at random between half and all of its interval, one at a time", inBubble(func(t *testing.T) {
-		p := newPlant(t, reconcile.Run{}, reconcile.Run{}, reconcile.Run{})
+		p := newPlant(t, none, none, none)
 		begin := time.Now()
-		p.start()
-		p.pass(10 * time.Hour)
-		p.stop()
+		p.play("start; pass 10h; stop")
 		for i := range p.worlds {
 			last := begin
 			for _, at := range p.begun[i] {
@@ -158,75 +232,12 @@ func TestSchedulerRuns(t *testing.T) {
 			t.Errorf("%d at a time", p.most)
 		}
 	}))
-	t.Run("at once what ran longer ago than its interval, or was cut short", inBubble(func(t *testing.T) {
-		now := time.Now()
-		p := newPlant(t,
-			reconcile.Run{Started: now.Add(-2 * time.Hour), Ended: now.Add(-time.Hour)},
-			reconcile.Run{Started: now.Add(-2 * time.Minute), Ended: now.Add(-time.Minute), Guard: "tripped"},
-			reconcile.Run{Started: now.Add(-time.Minute), Bound: 30, After: 12, Scanned: 12, Server: "memory"})
-		p.start()
-		p.pass(10 * time.Second)
-		p.stop()
-		p.ran(1, 0, 1)
-		if s := p.shards[2].Status(); !s.LastRun.Resumed || s.LastRun.Rows != 30 {
-			t.Errorf("status %+v", s)
-		}
-		if s := p.shards[1].Status(); !s.LastEnded.Equal(now.Add(-time.Minute)) || s.Guard != "tripped" {
-			t.Errorf("status %+v", s)
-		}
-	}))
-	t.Run("requests run before what is due, and run again where only an older run was finished", inBubble(func(t *testing.T) {
-		now := time.Now()
-		p := newPlant(t, reconcile.Run{Started: now.Add(-time.Minute), Bound: 30, After: 12, Scanned: 12, Server: "memory"})
-		p.worlds[0].table.Update(3, "a3", "7")
-		p.start()
-		if n := p.scheduler.Request("orders", reconcile.Mode{}); n != 1 {
-			t.Errorf("%d shards", n)
-		}
-		if n := p.scheduler.Request("other", reconcile.Mode{}); n != 0 {
-			t.Errorf("%d shards", n)
-		}
-		p.pass(10 * time.Second)
-		p.stop()
-		s := p.shards[0].Status()
-		if s.Totals.Ended != 2 || s.Totals.Modified != 1 || s.Waiting != 0 || s.Running || s.Totals.Scanned != 48 {
-			t.Errorf("status %+v", s)
-		}
-	}))
-	t.Run("a dry run beside the schedule", inBubble(func(t *testing.T) {
-		p := newPlant(t, reconcile.Run{})
-		p.worlds[0].table.Update(3, "a3", "7")
-		p.start()
-		p.scheduler.Request("orders", reconcile.Mode{DryRun: true})
-		p.pass(time.Minute)
-		if s := p.shards[0].Status(); s.Totals != (reconcile.Totals{}) || s.LastDryRun.Modified != 1 || len(s.LastDryRun.Differences) != 1 {
-			t.Errorf("status %+v", s)
-		}
-		p.pass(30 * time.Minute)
-		p.stop()
-		if s := p.shards[0].Status(); s.Totals.Modified != 1 {
-			t.Errorf("status %+v", s)
-		}
-	}))
-	t.Run("a request once its shard has started", inBubble(func(t *testing.T) {
-		p := newPlant(t, reconcile.Run{})
-		p.worlds[0].stopped = true
-		p.start()
-		p.scheduler.Request("orders", reconcile.Mode{})
-		p.pass(10 * time.Second)
-		if s := p.shards[0].Status(); s.Waiting != 1 || s.LastError == "" {
-			t.Errorf("status %+v", s)
-		}
-		p.worlds[0].mu.Lock()
-		p.worlds[0].stopped = false
-		p.worlds[0].mu.Unlock()
-		p.pass(10 * time.Second)
-		p.stop()
-		if s := p.shards[0].Status(); s.Waiting != 0 || s.LastError != "" || s.Totals.Ended != 1 {
-			t.Errorf("status %+v", s)
-		}
-	}))
 }
+
+// deaf is an owner whose demand stays.
+type deaf struct{ *world }
+
+func (deaf) ReconcileDue() (uint64, bool) { return 1, true }
 
 // TestABusThatIsAway has one shard of a database unable to publish, and the other reconciled all
 // the same.

@@ -21,6 +21,8 @@ import (
 	"example.org/bridge/source"
 	"example.org/bridge/source/ledger"
 	"example.org/bridge/source/sourcetest/memory"
+	"example.org/bridge/tests/must"
+	"example.org/bridge/tests/script"
 )
 
 var key = store.Key{Stream: "orders", Shard: "db.orders"}
@@ -28,6 +30,7 @@ var key = store.Key{Stream: "orders", Shard: "db.orders"}
 // world is a table, what was published of it, and the owner between the two, as the rules for
 // owners say.
 type world struct {
+	script.Player
 	t     testing.TB
 	table *memory.Table
 	// reads is the table, or what it is read by.
@@ -94,8 +97,8 @@ func newWorldOf(t testing.TB, kind event.Kind, spec source.Spec) *world {
 	t.Helper()
 	spec.Table, spec.ID, spec.Key, spec.Deleted, spec.UniqueKey = "orders", "id", []string{"name"}, "deleted", kind == event.Capability
 	w := &world{
-		filtered: spec.Filter != "",
-		t:        t, store: stored.New(), live: make(map[string][16]byte), touched: make(map[string]bool), release: kind == event.Release,
+		Player: script.Player{TB: t}, filtered: spec.Filter != "",
+		t: t, store: stored.New(), live: make(map[string][16]byte), touched: make(map[string]bool), release: kind == event.Release,
 		table: memory.NewTable(spec,
 			source.Column{Name: "id", Kind: source.Int}, source.Column{Name: "name", Kind: source.Text}, source.Column{Name: "value", Kind: source.Int},
 			source.Column{Name: "deleted", Kind: source.Int}, source.Column{Name: "created", Kind: source.DateTime}),
@@ -119,9 +122,7 @@ func encoders(t testing.TB, kind event.Kind) func() (*event.Encoder, error) {
 func newEncoder(t testing.TB, kind event.Kind) *event.Encoder {
 	t.Helper()
 	e, err := event.NewEncoder(event.Options{Stream: key.Stream, Shard: key.Shard, Kind: kind, Source: "db", Table: "orders"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return e
 }
 
@@ -360,18 +361,14 @@ func (w *world) saveLedger(chunks []ledger.Chunk) {
 func (w *world) record(run reconcile.Run) {
 	w.t.Helper()
 	b, err := json.Marshal(run)
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	must.OK(w.t, err)
 	w.apply(&store.Batch{Shards: []store.ShardChange{{Key: key, Parts: []store.Part{{Kind: store.Reconcile, Bytes: b}}}}})
 }
 
 func (w *world) recorded() reconcile.Run {
 	w.t.Helper()
 	run, _, err := reconcile.LoadRun(context.Background(), w.store, key)
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	must.OK(w.t, err)
 	return run
 }
 
@@ -395,15 +392,11 @@ func (w *world) run(mode reconcile.Mode) reconcile.Report {
 func (w *world) compare() {
 	w.t.Helper()
 	var page source.Page
-	if err := w.reads.Read(context.Background(), source.Query{Limit: 1 << 30}, &page); err != nil {
-		w.t.Fatal(err)
-	}
+	must.OK(w.t, w.reads.Read(context.Background(), source.Query{Limit: 1 << 30}, &page))
 	want := make(map[string][16]byte)
 	for _, row := range page.Rows {
 		s, err := w.encoder.Digest(row)
-		if err != nil {
-			w.t.Fatal(err)
-		}
+		must.OK(w.t, err)
 		if !s.Deleted {
 			want[string(s.Key)] = s.Sum
 		}
