@@ -9,6 +9,7 @@ import (
 
 	"example.org/bridge/source"
 	"example.org/bridge/source/ledger"
+	"example.org/bridge/tests/must"
 	"example.org/bridge/tests/testall"
 )
 
@@ -123,9 +124,7 @@ func TestIDsBelowTheLowestNeedNoPart(t *testing.T) {
 		}
 	}
 	s, err := ledger.RestoreIDs(0, func(uint64) ([]byte, error) { return nil, errors.New("unreadable") }, inOrder(d.chunks()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	s.DropThrough(4)
 	if s.Err() != nil || !s.AnyThrough(5) {
 		t.Errorf("a part is read: %v", s.Err())

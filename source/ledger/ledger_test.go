@@ -1,20 +1,21 @@
 package ledger_test
 
 import (
+	"fmt"
 	"slices"
 	"testing"
 	"time"
 
 	"example.org/bridge/source"
 	"example.org/bridge/source/ledger"
+	"example.org/bridge/tests/must"
+	"example.org/bridge/tests/script"
 )
 
 func mustLedger(t testing.TB, opts ledger.Options, position uint64) *ledger.Ledger {
 	t.Helper()
 	l, err := ledger.New(opts, position)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return l
 }
 
@@ -45,74 +46,110 @@ func ranges(ends ...uint64) (list []source.Range) {
 	return list
 }
 
+// stage is a ledger on which scripts are played, at a time behind base.
+type stage struct {
+	script.Player
+	l     *ledger.Ledger
+	now   time.Duration
+	probe ledger.Probe
+	given []ledger.Unpolled
+	// page is the page of a poll that holds.
+	page []uint64
+}
+
+func play(t *testing.T, opts ledger.Options, position uint64, steps string) {
+	t.Helper()
+	s := &stage{Player: script.Player{TB: t}, l: mustLedger(t, opts, position), page: []uint64{1, 2, 5, 9}}
+	s.Play(steps, s.do)
+}
+
+// text is ranges as they are in scripts.
+func text[T any](list []T, of func(T) source.Range) []string {
+	var words []string
+	for _, one := range list {
+		words = append(words, fmt.Sprint(of(one).First, "-", of(one).Last))
+	}
+	return words
+}
+
+func (s *stage) do(name string, w []string) bool {
+	s.Helper()
+	now, own := after(s.now), func(r source.Range) source.Range { return r }
+	top := s.page[len(s.page)-1]
+	switch name {
+	case "at": // TIME
+		s.now = s.Duration(w[0])
+	case "later": // TIME
+		s.now += s.Duration(w[0])
+	case "pass": // POSITION ID...: a page
+		s.l.Advance(s.Number(w[0]), s.Numbers(w[1:]), now)
+	case "see": // ID
+		s.l.See(s.Number(w[0]), now)
+	case "poll": // ID... that exist
+		s.probe = pollWith(s.l, now, s.Numbers(w)...)
+	case "sweep": // ID... that exist
+		s.given = sweep(s.l, now, s.Numbers(w)...)
+	case "fill": // ID
+		s.Want(s.l.Fill(s.Number(w[0]), now), true)
+	case "restore":
+		s.l = mustRestore(s.TB, ledger.Options{}, s.l.Position(), s.l.All())
+	case "page": // ID...
+		s.page = s.Numbers(w)
+	case "notice":
+		s.l.See(top, now)
+		s.l.Notice(s.page, now)
+	case "reads": // ID
+		s.Want(covers(s.probe.Rows, s.Number(w[0])), true)
+	case "rows": // RANGE... that the poll has read
+		s.Want(text(s.probe.Rows, own), w)
+	case "ids": // RANGE... of which it has asked for evidence
+		s.Want(text(s.probe.IDs, own), w)
+	case "sweeps": // RANGE...
+		s.Want(text(s.l.Sweep(now), own), w)
+	case "gives": // RANGE... that the sweep has given up
+		s.Want(text(s.given, func(u ledger.Unpolled) source.Range { return u.Range }), w)
+	case "pending": // RANGE...
+		s.Want(text(s.l.Pending(0, 0, now), func(p ledger.Pending) source.Range { return p.Range }), w)
+	case "counts": // HOT COLD UNPOLLED PENDING
+		c := s.l.Stats(now)
+		s.Want([]uint64{c.Hot, c.Cold, c.Unpolled, c.Pending}, w)
+	case "low": // ID
+		s.Want(s.l.Low(), w[0])
+	case "missing": // ID true or false
+		s.Want(s.l.Missing(s.Number(w[0])), w[1])
+	case "reaches": // ID
+		s.Want(s.l.Reach(top, now), w[0])
+	default:
+		return false
+	}
+	return true
+}
+
 func TestLedger(t *testing.T) {
 	t.Run("a vacant id is hot, then cold, then no longer polled, and missing for ever", func(t *testing.T) {
-		l := mustLedger(t, ledger.Options{HotFor: time.Minute, GapTTL: time.Hour}, 0)
+		opts := ledger.Options{HotFor: time.Minute, GapTTL: time.Hour}
+		play(t, opts, 0, `
+			pass 3 1 3; at 59s; poll; rows 2-2; at 61s; poll; ids; counts 0 1 0 0; at 62s; sweeps 2-2; sweep; gives;
+			at 121s; sweeps; at 1h; sweep; gives 1-2; at 48h; poll; rows; ids; sweeps; missing 2 true; counts 0 0 1 0;
+			fill 2; missing 2 false`)
+		l := mustLedger(t, opts, 0)
 		l.Advance(3, []uint64{1, 3}, base)
-		if probe := pollWith(l, after(59*time.Second)); !slices.Equal(probe.Rows, ranges(2, 2)) {
-			t.Errorf("after 59 s reads %+v", probe)
-		}
-		if probe := pollWith(l, after(61*time.Second)); len(probe.IDs) > 0 {
-			t.Errorf("after 61 s still reads %+v at every poll", probe)
-		}
-		if s := l.Stats(after(61 * time.Second)); s.Cold != 1 || s.Hot != 0 || !s.Oldest.Equal(base) || s.Ranges != 1 {
+		pollWith(l, after(61*time.Second))
+		if s := l.Stats(after(61 * time.Second)); !s.Oldest.Equal(base) || s.Ranges != 1 {
 			t.Errorf("%+v", s)
 		}
-		if got := l.Sweep(after(62 * time.Second)); !slices.Equal(got, ranges(2, 2)) {
-			t.Errorf("sweeps %v", got)
-		}
-		if given := sweep(l, after(62*time.Second)); len(given) > 0 {
-			t.Errorf("no longer polled: %v", given)
-		}
-		if got := l.Sweep(after(121 * time.Second)); got != nil {
-			t.Errorf("sweeps %v again within a minute", got)
-		}
-		given := sweep(l, after(time.Hour))
-		if len(given) != 1 || given[0] != (ledger.Unpolled{Range: source.Range{First: 1, Last: 2}, IDs: 1, Missed: base}) {
+		if given := sweep(l, after(time.Hour)); len(given) != 1 || given[0] != (ledger.Unpolled{Range: source.Range{First: 1, Last: 2}, IDs: 1, Missed: base}) {
 			t.Errorf("no longer polled: %+v", given)
 		}
-		now := after(48 * time.Hour)
-		if probe := l.Hot(now); len(probe.Rows)+len(probe.IDs)+len(l.Sweep(now)) > 0 || !l.Missing(2) {
-			t.Errorf("reads %+v, 2 is missing: %t", probe, l.Missing(2))
-		}
-		if s := l.Stats(now); s.Hot+s.Cold != 0 || s.Unpolled != 1 || s.Ranges != 0 || !s.Oldest.IsZero() {
-			t.Errorf("%+v", s)
-		}
-		if l.Changed(); l.Open() {
-			t.Error("costs polls though nothing is polled")
-		}
-		if !l.Fill(2, now) || l.Missing(2) {
-			t.Error("a reconcile that finds its row cannot publish it")
+		l.Changed()
+		if s := l.Stats(after(time.Hour)); s.Ranges != 0 || !s.Oldest.IsZero() || l.Open() {
+			t.Errorf("costs polls though nothing is polled: %+v", s)
 		}
 	})
 	t.Run("a pending id stays hot", func(t *testing.T) {
-		l := mustLedger(t, ledger.Options{HotFor: time.Minute, GapTTL: time.Second}, 0)
-		l.Advance(4, []uint64{1, 4}, base)
-		for now := time.Duration(0); now < 3*time.Hour; now += 10 * time.Second {
-			if probe := pollWith(l, after(now), 2); !slices.Contains(probe.Rows, source.Range{First: 2, Last: 2}) && !slices.Equal(probe.Rows, ranges(2, 3)) {
-				t.Fatalf("after %s reads %+v", now, probe)
-			}
-			sweep(l, after(now), 2)
-		}
-		if s := l.Stats(after(3 * time.Hour)); s.Unpolled != 1 || s.Pending != 1 || s.Hot != 1 || s.Cold != 0 {
-			t.Errorf("want 2 pending and 3 no longer polled: %+v", s)
-		}
-		now := after(3 * time.Hour)
-		if got := l.Pending(time.Minute, 0, now); len(got) != 1 || got[0] != (ledger.Pending{Range: source.Range{First: 2, Last: 2}, Since: base}) {
-			t.Errorf("pending: %+v", got)
-		}
-		pollWith(l, now)
-		if got := l.Pending(0, 0, now); len(got) > 0 {
-			t.Errorf("%+v is pending after the rollback", got)
-		}
-		if probe := pollWith(l, now.Add(49*time.Second)); !slices.Equal(probe.Rows, ranges(2, 2)) {
-			t.Errorf("within the hot time after the rollback reads %+v", probe)
-		}
-		pollWith(l, now.Add(2*time.Minute))
-		sweep(l, now.Add(3*time.Minute))
-		if s := l.Stats(now.Add(3 * time.Minute)); s.Unpolled != 2 {
-			t.Errorf("2 stays polled after its rollback: %+v", s)
-		}
+		play(t, ledger.Options{HotFor: time.Minute, GapTTL: time.Second}, 0, `
+			pass 4 1 4; times 1080 poll 2 | reads 2 | sweep 2 | later 10s; counts 1 0 1 1; pending 2-2; poll; pending;
+			later 49s; poll; rows 2-2; at 3h2m; poll; at 3h3m; sweep; counts 0 0 2 0`)
 	})
 	t.Run("a row that is too young is not pending", func(t *testing.T) {
 		l := mustLedger(t, ledger.Options{}, 0)
@@ -125,34 +162,11 @@ func TestLedger(t *testing.T) {
 		}
 	})
 	t.Run("Low passes an id that is given up, and never one that is pending", func(t *testing.T) {
-		l := mustLedger(t, ledger.Options{}, 10)
-		l.Advance(20, []uint64{11, 13, 15, 16, 17, 18, 19, 20}, base)
-		if got := l.Low(); got != 12 {
-			t.Errorf("Low is %d, want 12", got)
-		}
-		for day := range 3 {
-			now := after(time.Duration(day) * 24 * time.Hour)
-			pollWith(l, now, 14)
-			sweep(l, now, 14)
-		}
-		if got := l.Low(); got != 14 {
-			t.Errorf("Low is %d, want 14", got)
-		}
-		l.Fill(14, after(5*24*time.Hour))
-		if got, again := l.Low(), mustRestore(t, ledger.Options{}, l.Position(), l.All()).Low(); got != 21 || again != 21 {
-			t.Errorf("Low is %d, and %d when it is restored, want 21", got, again)
-		}
+		play(t, ledger.Options{}, 10, `
+			pass 20 11 13 15-20; low 12; times 3 poll 14 | sweep 14 | later 24h; low 14; at 120h; fill 14; low 21; restore; low 21`)
 	})
 	t.Run("the holes of a backlog grow old together", func(t *testing.T) {
-		l := mustLedger(t, ledger.Options{}, 0)
-		l.See(1000, base)
-		l.Advance(500, []uint64{500}, after(time.Minute))
-		if probe := pollWith(l, after(time.Minute)); !slices.Equal(probe.IDs, ranges(1, 499)) {
-			t.Errorf("before any evidence it reads %+v", probe)
-		}
-		if probe := pollWith(l, after(time.Minute)); len(probe.IDs) > 0 {
-			t.Errorf("known for a minute and vacant, yet reads %+v", probe)
-		}
+		play(t, ledger.Options{}, 0, "see 1000; at 1m; pass 500 500; poll; ids 1-499; poll; ids")
 	})
 	t.Run("the last id of all is an id like others", func(t *testing.T) {
 		const last = 1<<64 - 1
@@ -219,55 +233,20 @@ func TestArriving(t *testing.T) {
 }
 
 func TestLedgerHolds(t *testing.T) {
-	hold := ledger.Options{Policy: ledger.GapHold, HotFor: time.Minute}
-	page := []uint64{1, 2, 5, 9}
-	poll := func(l *ledger.Ledger, d time.Duration, exist ...uint64) uint64 {
-		l.See(9, after(d))
-		l.Notice(page, after(d))
-		pollWith(l, after(d), exist...)
-		return l.Reach(9, after(d))
+	for name, c := range map[string]struct {
+		position uint64
+		script   string
+	}{
+		// 7 is pending, and was half a minute before the end.
+		"at a gap until its hot time has passed": {0, `
+			notice; poll; reaches 2; pass 2 1-2; at 59s; notice; poll 7; reaches 2; at 1m; notice; poll 7; reaches 5;
+			at 90s; notice; poll; reaches 5; at 2m; notice; poll; reaches 9`},
+		"no longer at a small gap below a wide one": {10, `
+			page 12 3000000; notice; poll; reaches 10; at 59s; notice; poll; reaches 10; at 61s; notice; poll; reaches 3000000`},
+		"not without an evidence that is newer than the page": {0, "notice; poll; at 1h; notice; poll; notice; reaches 2"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			play(t, ledger.Options{Policy: ledger.GapHold, HotFor: time.Minute}, c.position, c.script)
+		})
 	}
-	t.Run("at a gap until its hot time has passed", func(t *testing.T) {
-		l := mustLedger(t, hold, 0)
-		if got := poll(l, 0); got != 2 {
-			t.Errorf("reaches %d, want 2", got)
-		}
-		l.Advance(2, []uint64{1, 2}, base)
-		if got := poll(l, 59*time.Second, 7); got != 2 {
-			t.Errorf("reaches %d, want 2", got)
-		}
-		if got := poll(l, time.Minute, 7); got != 5 {
-			t.Errorf("reaches %d, want 5: 7 is pending", got)
-		}
-		if got := poll(l, 90*time.Second); got != 5 {
-			t.Errorf("reaches %d, want 5: 7 was pending half a minute ago", got)
-		}
-		if got := poll(l, 2*time.Minute); got != 9 {
-			t.Errorf("reaches %d, want 9", got)
-		}
-	})
-	t.Run("no longer at a small gap below a wide one", func(t *testing.T) {
-		l := mustLedger(t, hold, 10)
-		wide := []uint64{12, 3_000_000}
-		for _, c := range []struct {
-			at   time.Duration
-			want uint64
-		}{{0, 10}, {59 * time.Second, 10}, {61 * time.Second, 3_000_000}} {
-			l.See(3_000_000, after(c.at))
-			l.Notice(wide, after(c.at))
-			pollWith(l, after(c.at))
-			if got := l.Reach(3_000_000, after(c.at)); got != c.want {
-				t.Errorf("after %s it reaches %d, want %d", c.at, got, c.want)
-			}
-		}
-	})
-	t.Run("not without an evidence that is newer than the page", func(t *testing.T) {
-		l := mustLedger(t, hold, 0)
-		poll(l, 0)
-		poll(l, time.Hour)
-		l.Notice(page, after(time.Hour))
-		if got := l.Reach(9, after(time.Hour)); got != 2 {
-			t.Errorf("reaches %d by an evidence from before the page", got)
-		}
-	})
 }

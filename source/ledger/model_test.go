@@ -9,6 +9,7 @@ import (
 
 	"example.org/bridge/source"
 	"example.org/bridge/source/ledger"
+	"example.org/bridge/tests/must"
 	"example.org/bridge/tests/testall"
 )
 
@@ -246,9 +247,7 @@ func (m *model) move(t *testing.T) {
 
 func (m *model) check(t *testing.T, did string) {
 	t.Helper()
-	if err := m.l.Err(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, m.l.Err())
 	var got naive
 	for r := range m.l.Unpublished {
 		got.add(r)
