@@ -16,70 +16,59 @@ import (
 	"example.org/bridge/tests/testall"
 )
 
-// change is a way in which states come to the owner.
+// change is a way in which states come to the owner, as a script of a life.
 type change struct {
-	name   string
-	change func(l *life)
-	// nominated says that only a reconcile finds it, moves that it takes two tables.
-	nominated, moves bool
+	name, script string
+	// nominated says that only a reconcile finds it.
+	nominated bool
 }
 
 var changes = []change{
-	{"rows that are new", func(l *life) { l.replace("a", "2", "0"); l.replace("b", "2", "0") }, false, false},
-	{"rows that are marked", func(l *life) { l.replace("a", "2", "1"); l.replace("b", "2", "0") }, false, false},
-	{"rows that say when they changed", func(l *life) { l.update("a", "2", "0", true); l.update("b", "2", "1", true) }, false, false},
-	{"rows that reconcile found", func(l *life) { l.update("a", "2", "0", false); l.update("b", "2", "1", false) }, true, false},
-	{"rows that are gone", func(l *life) { l.remove("a"); l.update("b", "2", "0", false) }, true, false},
-	{"rows that go to and fro", func(l *life) { l.replace("a", "2", "0"); l.replace("a", "1", "0"); l.replace("b", "2", "0") }, false, false},
-	{"rows that go to another table", func(l *life) { l.move("a", "2"); l.replace("b", "2", "0") }, false, true},
-	{"rows that go to another table as they were", func(l *life) { l.move("a", "1"); l.move("b", "2") }, false, true},
-	{"rows that go to another table and back", func(l *life) { l.move("a", "2"); l.move("a", "1"); l.move("b", "2") }, false, true},
-	{"rows that reconcile misses in one table while another has them", func(l *life) { l.move("a", "2"); l.remove("b") }, true, true},
-	{"rows that another table has, too", func(l *life) { l.double("a", "2"); l.replace("b", "2", "0") }, false, true},
+	{"rows that are new", "replace a 2; replace b 2", false},
+	{"rows that are marked", "replace a 2 marked; replace b 2", false},
+	{"rows that say when they changed", "touch a 2; touch b 2 marked", false},
+	{"rows that reconcile found", "update a 2; update b 2 marked", true},
+	{"rows that are gone", "remove a; update b 2", true},
+	{"rows that go to and fro", "replace a 2; replace a 1; replace b 2", false},
+	{"rows that go to another table", "move a 2; replace b 2", false},
+	{"rows that go to another table as they were", "move a 1; move b 2", false},
+	{"rows that go to another table and back", "move a 2; move a 1; move b 2", false},
+	{"rows that reconcile misses in one table while another has them", "move a 2; remove b", true},
+	{"rows that another table has, too", "double a 2; replace b 2", false},
 }
 
 // meanwhile is what happens to a, or to the bus.
-type meanwhile struct {
-	name   string
-	happen func(l *life)
-	moves  bool
-}
+type meanwhile struct{ name, script string }
 
 // The first six leave the bus as it is.
 var meanwhiles = []meanwhile{
-	{"it changes", func(l *life) { l.replace("a", "3", "0") }, false},
-	{"it changes in place", func(l *life) { l.there("a"); l.update("a", "3", "0", false) }, false},
-	{"it changes back", func(l *life) { l.replace("a", "1", "0") }, false},
-	{"it changes back in place", func(l *life) { l.there("a"); l.update("a", "1", "0", false) }, false},
-	{"it is marked", func(l *life) { l.there("a"); l.update("a", "1", "1", false) }, false},
-	{"it is deleted", func(l *life) { l.there("a"); l.remove("a") }, false},
-	{"it is deleted and comes back as it was", func(l *life) { l.there("a"); l.remove("a"); l.replace("a", "2", "0") }, false},
-	{"both are deleted", func(l *life) { l.there("a"); l.remove("a"); l.remove("b") }, false},
-	{"the topic is deleted and created", func(l *life) { l.wipe() }, false},
-	{"it changes and the topic is deleted and created", func(l *life) { l.replace("a", "3", "0"); l.wipe() }, false},
-	{"retention has passed", func(l *life) { l.expire() }, false},
-	{"it changes back in place and retention has passed", func(l *life) { l.there("a"); l.update("a", "1", "0", false); l.expire() }, false},
-	{"it is deleted and retention has passed", func(l *life) { l.there("a"); l.remove("a"); l.expire() }, false},
-	{"it goes to another table", func(l *life) { l.move("a", "3") }, true},
-	{"it goes to another table as it was", func(l *life) { l.move("a", l.value("a")) }, true},
-	{"it goes to another table and back", func(l *life) { l.move("a", "3"); l.move("a", "1") }, true},
-	{"both go to another table", func(l *life) { l.move("a", "3"); l.move("b", "3") }, true},
-	{"another table has it, too", func(l *life) { l.there("a"); l.double("a", "3") }, true},
-	{"it goes to another table and the topic is deleted and created", func(l *life) { l.move("a", "3"); l.wipe() }, true},
-	{"it goes to another table and retention has passed", func(l *life) { l.move("a", "3"); l.expire() }, true},
+	{"it changes", "replace a 3"},
+	{"it changes in place", "there a; update a 3"},
+	{"it changes back", "replace a 1"},
+	{"it changes back in place", "there a; update a 1"},
+	{"it is marked", "there a; update a 1 marked"},
+	{"it is deleted", "there a; remove a"},
+	{"it is deleted and comes back as it was", "there a; remove a; replace a 2"},
+	{"both are deleted", "there a; remove a; remove b"},
+	{"the topic is deleted and created", "wipe"},
+	{"it changes and the topic is deleted and created", "replace a 3; wipe"},
+	{"retention has passed", "expire"},
+	{"it changes back in place and retention has passed", "there a; update a 1; expire"},
+	{"it is deleted and retention has passed", "there a; remove a; expire"},
+	{"it goes to another table", "move a 3"},
+	{"it goes to another table as it was", "move a ="},
+	{"it goes to another table and back", "move a 3; move a 1"},
+	{"both go to another table", "move a 3; move b 3"},
+	{"another table has it, too", "there a; double a 3"},
+	{"it goes to another table and the topic is deleted and created", "move a 3; wipe"},
+	{"it goes to another table and retention has passed", "move a 3; expire"},
 }
 
 // mishaps happen to transactions.
 var mishaps = []meanwhile{
-	{"a transaction is over its time limit", func(l *life) { l.transactions.expires = true }, false},
-	{"the answer to a commit is lost", func(l *life) { l.transactions.unanswered = true }, false},
-	{"somebody else's transaction is open for a while", func(l *life) { l.transactions.foreign = time.Now().Add(20 * time.Second) }, false},
-}
-
-func (m meanwhile) do(l *life) {
-	if m.happen != nil {
-		m.happen(l)
-	}
+	{"a transaction is over its time limit", "over-time"},
+	{"the answer to a commit is lost", "no-answer"},
+	{"somebody else's transaction is open for a while", "foreign"},
 }
 
 // crash is one case of the table: a process that publishes a change is killed at a step, and
@@ -102,6 +91,8 @@ type crash struct {
 	late, lands bool
 	// switches has the next process deliver in the other way.
 	switches bool
+	// before, when not nil, sets the life up for the change.
+	before func(l *life)
 }
 
 func (c crash) String() string {
@@ -111,7 +102,7 @@ func (c crash) String() string {
 			text += ", " + name
 		}
 	}
-	if c.then.happen != nil {
+	if c.then.script != "" {
 		return fmt.Sprintf("%s, %s, at step %d %s", text, c.meanwhile.name, c.again, c.then.name)
 	}
 	return text + ", " + c.meanwhile.name
@@ -150,7 +141,7 @@ func (c crash) draw(rng *rand.Rand, steps int, happens []meanwhile) crash {
 	case c.switches:
 	case mishap:
 		// A reconcile may meet it, and is not done then: the next one is.
-		c.again, c.then = steps*100, meanwhile{"it is over", func(l *life) { l.transactions.calm() }, false}
+		c.again, c.then = steps*100, meanwhile{"it is over", "calm"}
 		c.goes = chance < 4
 	case chance < 2:
 		c.goes, c.late = true, false
@@ -178,7 +169,7 @@ func (s table) run(t *testing.T) {
 			t.Parallel()
 			cases, harmed, turn := 0, 0, number
 			for bus, model := range s.buses {
-				steps := c.steps(t, model)
+				steps := crash{change: c}.steps(t, model)
 				for step := range steps {
 					if turn++; turn%s.every > 0 {
 						continue
@@ -247,13 +238,13 @@ func TestAZombieAtEachStepOfAShard(t *testing.T) {
 // TestAKillWithARefusedRow: the dead letter of a row is in the transaction of the rows beside it,
 // and there once, whenever the process is killed.
 func TestAKillWithARefusedRow(t *testing.T) {
-	c := crash{change: change{"a row that the bus refuses", func(l *life) {
-		l.opts.DeadLetter, l.destinations, l.refused = deadTopic, append(l.destinations, deadTopic), "c"
-		l.bus.Create(deadTopic)
-		l.replace("a", "2", "0")
-		l.replace("c", strings.Repeat("x", lifeMaxBytes), "0")
-		l.replace("b", "2", "0")
-	}, false, false}}
+	c := crash{
+		change: change{"a row that the bus refuses", "replace a 2; replace c " + strings.Repeat("x", lifeMaxBytes) + "; replace b 2", false},
+		before: func(l *life) {
+			l.opts.DeadLetter, l.destinations, l.refused = deadTopic, append(l.destinations, deadTopic), "c"
+			l.bus.Create(deadTopic)
+		},
+	}
 	for step := range c.steps(t, onceBuses[0]) {
 		c.step, c.kept, c.model, c.lands = step, keep(step%3), onceBuses[step%2], step/2%2 == 0
 		c.one(t, func(t *testing.T) bool {
@@ -266,10 +257,11 @@ func TestAKillWithARefusedRow(t *testing.T) {
 	}
 }
 
-// steps returns how many steps a process takes that publishes a change.
-func (c change) steps(t *testing.T, bus model) (steps int) {
-	crash{change: c, model: bus}.one(t, func(t *testing.T) bool {
-		l, _ := crash{change: c, model: bus}.begin(t)
+// steps returns how many steps a process takes that publishes the change.
+func (c crash) steps(t *testing.T, bus model) (steps int) {
+	c.model = bus
+	c.one(t, func(t *testing.T) bool {
+		l, _ := c.begin(t)
 		r := watch(0, nil)
 		l.runs(t, r, idle, c.nominated)
 		steps = r.taken()
@@ -305,10 +297,10 @@ func (c crash) death(t *testing.T) (l *life, died bool) {
 	if c.set {
 		l.set(t, l.position(t))
 	}
-	c.meanwhile.do(l)
-	if c.then.happen != nil {
+	l.happen(c.meanwhile.script)
+	if c.then.script != "" {
 		l.dies(t, c.again, idle, true)
-		c.then.do(l)
+		l.happen(c.then.script)
 	}
 	p, stop := l.begun(t)
 	if c.late && len(r.cut) > 0 {
@@ -333,8 +325,8 @@ func (c crash) goesOn(t *testing.T) {
 	t.Helper()
 	l, copied := c.begin(t)
 	defer l.explain(t)
-	l.runs(t, watch(c.step, func() { c.meanwhile.do(l) }), idle, c.nominated)
-	c.then.do(l)
+	l.runs(t, watch(c.step, func() { l.happen(c.meanwhile.script) }), idle, c.nominated)
+	l.happen(c.then.script)
 	l.lose(c.kept, copied)
 	l.lived(t)
 	l.agrees(t)
@@ -371,7 +363,7 @@ func (c crash) standsStill(t *testing.T) (stood bool) {
 	}
 	cancel()
 	running.Wait()
-	c.meanwhile.do(l)
+	l.happen(c.meanwhile.script)
 	if c.step%2 == 0 {
 		l.store = own
 	}
@@ -384,17 +376,19 @@ func (c crash) standsStill(t *testing.T) (stood bool) {
 func (c crash) begin(t *testing.T) (l *life, copied store.Store) {
 	t.Helper()
 	tables := 1
-	if c.moves || c.meanwhile.moves || c.then.moves {
+	if all := c.change.script + c.meanwhile.script + c.then.script; strings.Contains(all, "move") || strings.Contains(all, "double") {
 		tables = 2
 	}
 	l = newLife(t, c.model, tables)
 	l.kept, l.transactions.lands = c.kept, c.lands
-	l.replace("a", "1", "0")
-	l.replace("b", "1", "0")
+	l.happen("replace a 1; replace b 1")
 	_, stop := l.begun(t)
 	stop()
 	copied = copyStore(t, l.store)
-	c.change.change(l)
+	if c.before != nil {
+		c.before(l)
+	}
+	l.happen(c.change.script)
 	return l, copied
 }
 
@@ -402,32 +396,27 @@ func (c crash) begin(t *testing.T) (l *life, copied store.Store) {
 // or loses the store. No event comes twice or out of order, and another start finds nothing, with
 // one topic or several.
 func TestWhatTheStoreLacksIsReadBack(t *testing.T) {
-	replace := func(name, value string) func(*life) { return func(l *life) { l.replace(name, value, "0") } }
-	remove := func(name string) func(*life) { return func(l *life) { l.remove(name) } }
-	nothing := func(*life) {}
 	every, n := testall.Cases(5, 1), 0
 	for name, c := range map[string]struct {
 		// Each is published by itself, behind the copy of the store.
-		published []func(*life)
+		published []string
 		// then happens while nothing runs.
-		then func(*life)
+		then string
 	}{
-		"nothing":                                {nil, nothing},
-		"nothing, then a change":                 {nil, replace("a", "3")},
-		"a change":                               {[]func(*life){replace("a", "2")}, nothing},
-		"a change, then back":                    {[]func(*life){replace("a", "2")}, replace("a", "1")},
-		"two changes, the first again":           {[]func(*life){replace("a", "2"), replace("a", "3")}, replace("a", "2")},
-		"an entity that came and goes":           {[]func(*life){replace("c", "1")}, remove("c")},
-		"an entity that came and went":           {[]func(*life){replace("c", "1"), remove("c")}, nothing},
-		"an entity that went, then is as it was": {[]func(*life){remove("a")}, replace("a", "1")},
-		"an entity that went and came back":      {[]func(*life){remove("a"), replace("a", "1")}, nothing},
-		"a change in place, then back": {
-			[]func(*life){func(l *life) { l.update("a", "2", "0", true) }}, func(l *life) { l.update("a", "1", "0", false) },
-		},
-		"an entity that was marked, then is not": {[]func(*life){func(l *life) { l.replace("a", "1", "1") }}, replace("a", "1")},
-		"an entity that was marked, then goes":   {[]func(*life){func(l *life) { l.replace("a", "1", "1") }}, remove("a")},
+		"nothing":                                {nil, ""},
+		"nothing, then a change":                 {nil, "replace a 3"},
+		"a change":                               {[]string{"replace a 2"}, ""},
+		"a change, then back":                    {[]string{"replace a 2"}, "replace a 1"},
+		"two changes, the first again":           {[]string{"replace a 2", "replace a 3"}, "replace a 2"},
+		"an entity that came and goes":           {[]string{"replace c 1"}, "remove c"},
+		"an entity that came and went":           {[]string{"replace c 1", "remove c"}, ""},
+		"an entity that went, then is as it was": {[]string{"remove a"}, "replace a 1"},
+		"an entity that went and came back":      {[]string{"remove a", "replace a 1"}, ""},
+		"a change in place, then back":           {[]string{"touch a 2"}, "update a 1"},
+		"an entity that was marked, then is not": {[]string{"replace a 1 marked"}, "replace a 1"},
+		"an entity that was marked, then goes":   {[]string{"replace a 1 marked"}, "remove a"},
 		// It is null in the event: the digest is in the headers.
-		"a state that no event can tell": {[]func(*life){replace("a", "\xff")}, nothing},
+		"a state that no event can tell": {[]string{"replace a \xff"}, ""},
 	} {
 		for i, bus := range allBuses {
 			for _, kept := range []keep{olderCopy, noStore} {
@@ -439,10 +428,10 @@ func TestWhatTheStoreLacksIsReadBack(t *testing.T) {
 					l.begin(t)
 					copied := copyStore(t, l.store)
 					for _, step := range c.published {
-						step(l)
+						l.happen(step)
 						l.lived(t)
 					}
-					c.then(l)
+					l.happen(c.then)
 					l.lose(kept, copied)
 					l.lived(t)
 					l.agrees(t)

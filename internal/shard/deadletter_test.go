@@ -1,6 +1,7 @@
 package shard_test
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"slices"
@@ -12,6 +13,8 @@ import (
 	"example.org/bridge/internal/shard"
 	"example.org/bridge/sink"
 	sinkmemory "example.org/bridge/sink/sinktest/memory"
+	"example.org/bridge/tests/must"
+	"example.org/bridge/tests/testall"
 )
 
 // refuseRows refuses the events of rows from first to last.
@@ -135,9 +138,7 @@ func TestADeadLetterThatTheBusDropsAsARepeat(t *testing.T) {
 // count returns the counter of a stream.
 func count(t *testing.T, from prometheus.Gatherer, name string) (n float64) {
 	families, err := from.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for _, f := range families {
 		if f.GetName() == name && len(f.GetMetric()) == 1 {
 			n = f.GetMetric()[0].GetCounter().GetValue()
@@ -214,46 +215,159 @@ func TestABatchIsSentAsAWhole(t *testing.T) {
 	t.Run("a refused row without a dead-letter destination stops the shard behind those before it", func(t *testing.T) {
 		b := newBench(t)
 		b.sink, b.opts.Whole = &wholeSink{Sink: b.bus, refuse: func(m *sink.Message) bool { return m.RowID == 3 }}, true
-		b.insert(5)
-		s, stop := b.run(t)
-		stopped(t, s)
-		stop()
-		expectRun(t, b.ids(topic), 1, 2)
+		b.play(t, "insert 5; run; stopped; stop; ids 1-2")
 	})
 }
 
 func TestRejectedMessages(t *testing.T) {
-	t.Run("without a dead-letter destination the shard stops before the row, and a restart goes on there without a repeat", func(t *testing.T) {
-		b := newBench(t)
-		b.insert(250)
-		b.bus.Reject(refuseRows(150, 150))
-		s, stop := b.run(t)
-		stopped(t, s)
-		stop()
-		expectRun(t, b.ids(topic), 1, 149)
+	rowScripts(t, map[string]string{
 		// What the bus has of the batch may have been read back.
-		if got := b.position(t); got != 100 && got != 149 {
-			t.Errorf("position %d, want that of the batch before or of the row before", got)
-		}
-		expectText(t, s.Status().LastError, "row 150", "too large", "DEAD_LETTER")
-		b.bus.Reject(nil)
-		b.runTo(t, 250)
-		expectRun(t, b.ids(topic), 1, 250)
+		"without a dead-letter destination the shard stops before the row, and a restart goes on there without a repeat": `
+			insert 250; refuse 150 150; run; stopped; stop; ids 1-149; position 100 149;
+			error row 150; error too large; error DEAD_LETTER; accept; run-to 250; ids 1-250`,
 	})
 	t.Run("a dead letter that is refused too stops the shard", func(t *testing.T) {
 		b := newBench(t)
-		b.opts.DeadLetter = deadTopic
-		b.insert(10)
 		b.bus.Reject(func(m *sink.Message) string {
 			if m.RowID == 5 {
 				return "no"
 			}
 			return ""
 		})
-		s, _ := b.run(t)
-		stopped(t, s)
-		if got := b.position(t); got != 0 && got != 4 {
-			t.Errorf("position %d, want 0, or 4 where that was read back", got)
-		}
+		b.play(t, "dead-letters; insert 10; run; stopped; position 0 4")
 	})
+}
+
+// refuseLate has the bus refuse events that hold a text, and returns those that it has refused: an
+// earlier attempt to send each may have been under way.
+func (b *bench) refuseLate(text string) (refused *[]sink.Message) {
+	refused = new([]sink.Message)
+	refuse := refuseText(text)
+	b.bus.Reject(func(m *sink.Message) string {
+		why := refuse(m)
+		if why != "" {
+			kept := *m
+			kept.Key, kept.Value = bytes.Clone(m.Key), bytes.Clone(m.Value)
+			*refused = append(*refused, kept)
+		}
+		return why
+	})
+	return refused
+}
+
+// arrive has the bus store a message late.
+func (b *bench) arrive(t *testing.T, m sink.Message) {
+	t.Helper()
+	if out, err := b.bus.Publish(t.Context(), []sink.Message{m}); err != nil || !out.AllAcked() || out.Duplicates > 0 {
+		t.Fatalf("the late message is not stored: %+v, %v", out, err)
+	}
+}
+
+// TestAMessageThatIsADeadLetterAndLate has an event of a be a dead letter, and its message arrive
+// in the topic all the same. In the end the topic says what is true, and the next event links to
+// what lies there.
+func TestAMessageThatIsADeadLetterAndLate(t *testing.T) {
+	// 11 and the numbers of the cases of each kind have no common divisor.
+	every, n := testall.Cases(11, 1), 0
+	for name, then := range map[string]string{
+		"nothing":                               "",
+		"its row changes":                       "replace a 3",
+		"its row changes back":                  "replace a 1",
+		"its row changes back in place":         "update a 1",
+		"its row is marked":                     "touch a 2 marked",
+		"its row is gone":                       "remove a",
+		"it goes to another table as it was":    "move a 2",
+		"it goes to another table, and changes": "move a 3",
+	} {
+		for _, model := range []model{plain, kafka, jetStream} {
+			for _, kept := range []keep{wholeStore, olderCopy, noStore} {
+				for _, runs := range []bool{true, false} {
+					// older says that the message before arrives once more behind it.
+					for _, older := range []bool{false, true} {
+						if n++; n%every != 0 {
+							continue
+						}
+						name := fmt.Sprintf("%s, then it arrives on %s, with store %d, while a process runs %t, an older one behind it %t", name, model.name, kept, runs, older)
+						instantly(t, name, func(t *testing.T) { deadAndLate(t, model, kept, runs, older, then) })
+					}
+				}
+			}
+		}
+	}
+}
+
+func deadAndLate(t *testing.T, bus model, kept keep, runs, older bool, then string) {
+	l := newLife(t, bus, 2)
+	l.kept, l.opts.DeadLetter = kept, deadTopic
+	l.destinations = append(l.destinations, deadTopic)
+	l.create()
+	l.begin(t)
+	copied := copyStore(t, l.store)
+	first := l.bus.Messages(topic)[slices.IndexFunc(l.bus.Messages(topic), func(m sink.Message) bool { return string(m.Key) == "a" })]
+	refused := l.refuseLate(`"value":"2"`)
+	l.happen("replace a 2")
+	l.lived(t)
+	l.bus.Reject(nil)
+	if len(*refused) != 1 || l.count(deadTopic) != 1 {
+		t.Fatalf("%d messages were refused, there are %d dead letters", len(*refused), l.count(deadTopic))
+	}
+	l.happen(then)
+	l.lived(t)
+	l.lose(kept, copied)
+	l.late = true
+	arrives := func() {
+		l.arrive(t, (*refused)[0])
+		if older {
+			first.Again = true
+			l.arrive(t, first)
+		}
+	}
+	if !runs {
+		arrives()
+	}
+	p, stop := l.begun(t)
+	if runs {
+		arrives()
+	}
+	l.read(t)
+	l.reconciled(t, p.shards)
+	stop()
+	l.agrees(t)
+	l.explain(t)
+	l.saysNothingNew(t)
+	_, last := l.events(t)
+	l.happen("replace a 9")
+	l.lived(t)
+	of, now := l.events(t)
+	events := of["a"]
+	if n := len(events) - 1; now["a"] != "9" || last["a"] != "" && events[n].predecessor == "" {
+		t.Errorf("a ends as %q, behind %q", now["a"], events[n].predecessor)
+	}
+	l.explain(t)
+}
+
+// A row of a release stream that is a dead letter, and whose message arrives late, counts once.
+func TestARowThatIsADeadLetterAndLate(t *testing.T) {
+	for _, kept := range []keep{wholeStore, olderCopy, noStore} {
+		for _, runs := range []bool{true, false} {
+			instantly(t, fmt.Sprintf("with store %d, while a process runs %t", kept, runs), func(t *testing.T) {
+				b := newBench(t)
+				s := b.play(t, "dead-letters; insert 2; run-to 2; copy")
+				refused := b.refuseLate(`"row":{"source":"db","table":"items","id":4}`)
+				s.play("insert 3; run-to 5; accept")
+				b.lose(kept, s.copied)
+				if runs {
+					s.play("run; saved 5")
+				}
+				b.arrive(t, (*refused)[0])
+				if !runs {
+					s.play("run")
+				}
+				s.play("insert 1; saved 6; polls 200; stop; ids 1-3 5 4 6")
+				if n := b.count(deadTopic); n != 1 {
+					t.Errorf("%d dead letters", n)
+				}
+			})
+		}
+	}
 }

@@ -11,11 +11,10 @@ import (
 	"time"
 
 	"example.org/bridge/checkpoint/store"
-	storememory "example.org/bridge/checkpoint/store/storetest/memory"
 	"example.org/bridge/internal/shard"
-	"example.org/bridge/reconcile"
 	"example.org/bridge/sink"
 	"example.org/bridge/source"
+	"example.org/bridge/tests/must"
 	"example.org/bridge/tests/testall"
 )
 
@@ -47,31 +46,25 @@ func (b *bench) cutOff(t *testing.T) []sink.Message {
 	return batch
 }
 
+// takes has the bus store messages.
+func (b *bench) takes(t testing.TB, messages []sink.Message) {
+	t.Helper()
+	if _, err := b.bus.Publish(t.Context(), messages); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // TestACommandThatIsHeardOfLate sets a shard back, and has the first batch behind that be in
 // flight when its process is killed. The next one has a copy of the store from before: it learns of
 // the command by those messages, while it runs (rule 28).
 func TestACommandThatIsHeardOfLate(t *testing.T) {
 	instantly(t, "it publishes the other rows again, and finds late ones", func(t *testing.T) {
 		b := newBench(t)
-		b.opts.BatchRows = 10
-		b.insert(100)
-		b.runTo(t, 100)
-		copied := copyStore(t, b.store)
-		b.set(t, 50)
+		s := b.play(t, "batch 10; insert 100; run-to 100; copy; set 50")
 		late := b.cutOff(t)
-		b.store = copied
-		_, stop := b.run(t)
-		b.polls(t, 20)
-		if _, err := b.bus.Publish(t.Context(), late); err != nil {
-			t.Fatal(err)
-		}
-		wait(t, 200*time.Millisecond)
-		open := b.table.Open("open", old)
-		b.insert(1)
-		eventually(t, "all rows behind the id are published again", func() bool { return b.count(topic) == 151 })
-		b.table.Commit(open)
-		eventually(t, "the late row is published", func() bool { return slices.Contains(b.ids(topic), open) })
-		stop()
+		s.play("restore; run; polls 20")
+		b.takes(t, late)
+		s.play("wait 200ms; begin open old; insert 1; count 151; commit; has 101; stop")
 		got := b.ids(topic)[100:]
 		slices.Sort(got)
 		expectRun(t, got, 51, 102)
@@ -84,16 +77,8 @@ func TestACommandThatIsHeardOfLate(t *testing.T) {
 func TestAFloorThatIsHeardOfLate(t *testing.T) {
 	instantly(t, "a capability stream", func(t *testing.T) {
 		b := newViewBench(t, false)
-		b.opts.Start = shard.Start{Latest: true}
-		for _, name := range []string{"a", "b", "c"} {
-			b.table.Insert(name, "1", "0")
-		}
-		_, stop := b.run(t)
-		eventually(t, "recorded", func() bool { return b.snapshotTaken(t) })
-		stop()
-		b.table.Insert("d", "1", "0")
+		stage := b.play(t, "latest; row a 1 0; row b 1 0; row c 1 0; run; recorded; stop; row d 1 0")
 		late := b.cutOff(t)
-		b.store = storememory.New() // lost
 		reached, read := make(chan struct{}), make(chan struct{})
 		var once sync.Once
 		b.hook = func(q source.Query) error {
@@ -102,25 +87,12 @@ func TestAFloorThatIsHeardOfLate(t *testing.T) {
 			}
 			return nil
 		}
-		s, _ := b.run(t)
+		stage.play("lost; run")
 		<-reached
-		if _, err := b.bus.Publish(t.Context(), late); err != nil {
-			t.Fatal(err)
-		}
+		b.takes(t, late)
 		eventually(t, "the message is read", func() bool { return b.covers(t, 2) })
 		close(read)
-		nominate(t, s, reconcile.Nomination{Rows: []source.Range{{First: 1, Last: 4}}})
-		b.expectSaid(t, "Added d=1")
-		demand, due := s.ReconcileDue()
-		if !due {
-			t.Fatal("no reconcile is due")
-		}
-		if err := s.Reconciled(t.Context(), demand); err != nil {
-			t.Fatal(err)
-		}
-		b.table.Update(2, "B", "1", "0")
-		nominate(t, s, reconcile.Nomination{Rows: []source.Range{{First: 2, Last: 2}}})
-		b.expectSaid(t, "Added d=1", "Added B=1")
+		stage.play("nominate 1-4; said Added d=1; reconciled; update 2 B 1 0; nominate 2-2; said Added B=1")
 	})
 }
 
@@ -221,9 +193,7 @@ func readAndDie(t *testing.T, capability, holes bool, step int) (died bool) {
 	running.Go(func() { _ = p.run(ctx) }) // what the dead say does not matter
 	dead := func() bool { return r.waitDeath(idle) }
 	eventually(t, "it waits for its table", func() bool { return dead() || p.shard.Status().State == shard.Waiting })
-	if _, err := b.bus.Publish(t.Context(), late[:arrive]); err != nil {
-		t.Fatal(err)
-	}
+	b.takes(t, late[:arrive])
 	eventually(t, "what arrives late is read", func() bool { return dead() || b.covers(t, 5+1+arrive) })
 	if got := b.position(t); got != 5 {
 		t.Fatalf("position %d: there was a batch", got)
@@ -258,9 +228,7 @@ func readAndDie(t *testing.T, capability, holes bool, step int) (died bool) {
 func (b *bench) covers(t *testing.T, next uint64) bool {
 	t.Helper()
 	image, err := b.store.Load(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return slices.ContainsFunc(image.Registrations, func(r store.Registration) bool { return r.TP == topic && r.Next == next })
 }
 

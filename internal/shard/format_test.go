@@ -1,23 +1,28 @@
 package shard_test
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"log/slog"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
 
 	"example.org/bridge/checkpoint/store"
 	storememory "example.org/bridge/checkpoint/store/storetest/memory"
 	"example.org/bridge/event"
 	"example.org/bridge/internal/shard"
-	"example.org/bridge/reconcile"
+	"example.org/bridge/internal/stream"
 	"example.org/bridge/sink"
+	"example.org/bridge/source"
 )
 
 // onBus returns what is on the bus, in short: "a=Added 1" with the number of the message, or
 // "a=null of 2" for a tombstone of the event of message 2.
-func (b *bench) onBus(t *testing.T) (list []string) {
+func (b *bench) onBus(t testing.TB) (list []string) {
 	t.Helper()
 	ids := make(map[string]int)
 	var last sink.Message
@@ -39,7 +44,7 @@ func (b *bench) onBus(t *testing.T) (list []string) {
 	return list
 }
 
-func (b *bench) expectOnBus(t *testing.T, want string) {
+func (b *bench) expectOnBus(t testing.TB, want string) {
 	t.Helper()
 	n := len(strings.Split(want, ", "))
 	eventually(t, fmt.Sprintf("%d messages, there are %v", n, b.onBus(t)), func() bool { return b.count(topic) >= n })
@@ -52,31 +57,14 @@ func TestTombstones(t *testing.T) {
 	t.Run("follow deleted events, and count as what they say", func(t *testing.T) {
 		b := newViewBench(t, false)
 		b.opts.Tombstones = shard.NewTombstones(nil, b.opts.Logger)
-		run := func(step func(s *shard.Shard)) {
-			t.Helper()
-			s, stop := b.run(t)
-			step(s)
-			stop()
-		}
-		replace := func(name, value, deleted string) {
-			t.Helper()
-			last := b.table.Replace(name, value, deleted)
-			b.saved(t, last)
-		}
-		run(func(*shard.Shard) { replace("a", "1", "0"); replace("b", "1", "0"); replace("a", "1", "1") })
-		b.expectOnBus(t, "a=Added, b=Added, a=Deleted, a=null of 2")
-		run(func(*shard.Shard) { replace("a", "2", "1"); replace("b", "1", "0") })
-		// Without a store, too, nothing is told twice.
-		b.store = storememory.New()
-		run(func(*shard.Shard) { replace("b", "1", "0") })
-		b.expectOnBus(t, "a=Added, b=Added, a=Deleted, a=null of 2")
-		run(func(*shard.Shard) { replace("a", "2", "0"); replace("a", "2", "1") })
-		b.expectOnBus(t, "a=Added, b=Added, a=Deleted, a=null of 2, a=Added, a=Deleted, a=null of 5")
-		// In one batch: each entity is known by its last message. Offsets begin at 1.
-		b.table.Replace("b", "1", "1")
-		last := b.table.Replace("c", "1", "0")
-		run(func(*shard.Shard) { b.saved(t, last) })
-		b.expectOnBus(t, "a=Added, b=Added, a=Deleted, a=null of 2, a=Added, a=Deleted, a=null of 5, b=Deleted, b=null of 7, c=Added")
+		// Without a store, too, nothing is told twice. In one batch each entity is known by its
+		// last message. Offsets begin at 1.
+		b.play(t, `
+			run; replace a 1 0; saved 1; replace b 1 0; saved 2; replace a 1 1; saved 3; stop;
+			on-bus a=Added, b=Added, a=Deleted, a=null of 2;
+			run; replace a 2 1; saved 4; replace b 1 0; saved 5; stop; lost; run; replace b 1 0; saved 6; stop; on-bus;
+			run; replace a 2 0; saved 7; replace a 2 1; saved 8; stop; on-bus a=Added, a=Deleted, a=null of 5;
+			replace b 1 1; replace c 1 0; run; saved 10; stop; on-bus b=Deleted, b=null of 7, c=Added`)
 		entries, err := b.store.Lookup(t.Context(), "items", store.Asks(entity("a"), entity("b"), entity("c")), nil)
 		if err != nil || entries[0].At.Offset != 7 || entries[1].At.Offset != 9 || entries[2].At.Offset != 10 {
 			t.Errorf("the store has %+v, %v", entries, err)
@@ -86,19 +74,10 @@ func TestTombstones(t *testing.T) {
 		b := newViewBench(t, false)
 		b.opts.Tombstones = shard.NewTombstones(nil, b.opts.Logger)
 		b.format, b.opts.Format = event.FormatRow, sink.FormatRow
-		row := b.table.Insert("a", "1", "0", now())
-		s, _ := b.run(t)
-		want := "a=Added"
-		b.expectOnBus(t, want)
-		for i, change := range []func(){
-			func() { b.table.Update(row, "a", "2", "0", now()) }, func() { b.table.Update(row, "a", "2", "1", now()) },
-			func() { b.table.Update(row, "a", "2", "0", now()) }, func() { b.table.Delete(row) },
-		} {
-			change()
-			nominate(t, s, reconcile.Nomination{Entities: [][]byte{entity("a")}})
-			want += []string{", a=Modified", ", a=Deleted, a=null of 2", ", a=Added", ", a=Deleted, a=null of 5"}[i]
-			b.expectOnBus(t, want)
-		}
+		b.play(t, `
+			row a 1 0 now; run; on-bus a=Added; update 1 a 2 0 now; nominate a; on-bus a=Modified;
+			update 1 a 2 1 now; nominate a; on-bus a=Deleted, a=null of 2; update 1 a 2 0 now; nominate a; on-bus a=Added;
+			delete 1; nominate a; on-bus a=Deleted, a=null of 5`)
 		// The headers say how the events of an entity follow on one another, and why one is gone.
 		previous := ""
 		for i, m := range b.bus.Messages(topic) {
@@ -140,4 +119,214 @@ func TestTombstones(t *testing.T) {
 			t.Errorf("the log: %s", log.String())
 		}
 	})
+}
+
+// schemaBench is a bench whose log and metrics are looked at. It has published three rows.
+type schemaBench struct {
+	*bench
+	t        *testing.T
+	log      bytes.Buffer
+	registry *prometheus.Registry
+	rows     uint64
+}
+
+func newSchemaBench(t *testing.T, stop bool) *schemaBench {
+	b := &schemaBench{bench: newBench(t), t: t, registry: prometheus.NewRegistry(), rows: 3}
+	b.opts.Logger = slog.New(slog.NewTextHandler(&b.log, nil))
+	b.opts.Metrics = shard.NewMetrics(b.registry, true)
+	b.opts.StopOnSchemaChange, b.opts.Recheck = stop, 5*time.Millisecond
+	b.insert(3)
+	b.runTo(t, 3)
+	return b
+}
+
+// expect fails the test unless the store has this version and these members, and so many breaking
+// changes were counted.
+func (b *schemaBench) expect(schema string, breaks float64) {
+	b.t.Helper()
+	s, err := store.LoadSchema(b.t.Context(), b.store, key)
+	if err != nil || s == nil {
+		b.t.Fatalf("the schema is %+v, %v", s, err)
+	}
+	text := event.VersionNumbers(s.Version).String()
+	for _, m := range s.Members {
+		text += " " + m.Name
+	}
+	counted := count(b.t, b.registry, "bridge_breaking_schema_changes_total")
+	if text != schema || counted != breaks {
+		b.t.Errorf("the store has %q, counted %v, want %q and %v", text, counted, schema, breaks)
+	}
+}
+
+// drop removes a column, add adds it.
+func (b *schemaBench) drop(name string) { b.table.DropColumn(name) }
+
+func (b *schemaBench) add(name string, kind source.Kind) {
+	b.table.AddColumn(source.Column{Name: name, Kind: kind})
+}
+
+// goesOn inserts a row and runs the shard until that is published.
+func (b *schemaBench) goesOn() {
+	b.t.Helper()
+	b.table.Insert()
+	b.rows++
+	b.runTo(b.t, b.rows)
+}
+
+// stops inserts a row and runs the shard until it stops for a change of the columns, with a reason
+// that has all that is wanted.
+func (b *schemaBench) stops(wants ...string) {
+	b.t.Helper()
+	b.table.Insert()
+	b.rows++
+	before := b.count(topic)
+	s, end := b.run(b.t)
+	expectText(b.t, stopped(b.t, s), append(wants, shard.ErrSchemaChanged.Error())...)
+	end()
+	if now := b.count(topic); now != before {
+		b.t.Errorf("%d messages were published all the same", now-before)
+	}
+}
+
+func TestAMemberThatIsGone(t *testing.T) {
+	t.Run("is told once while the shard goes on", func(t *testing.T) {
+		b := newSchemaBench(t, false)
+		b.goesOn()
+		b.drop("name")
+		b.goesOn()
+		b.goesOn()
+		if n := strings.Count(b.log.String(), "consumers have to be told of"); n != 1 {
+			t.Errorf("told %d times:\n%s", n, &b.log)
+		}
+		expectText(t, b.log.String(), "member name was string or null and is gone")
+		b.expect("1.0.0 created id", 1)
+	})
+	t.Run("stops the shard until the version is another one", func(t *testing.T) {
+		b := newSchemaBench(t, true)
+		b.drop("name")
+		b.stops("member name was string or null and is gone", "EVENT_VERSION to another version than 1.0.0", "ON_SCHEMA_CHANGE=warn")
+		b.expect("1.0.0 created id name", 1)
+		b.version = "2.0.0"
+		b.goesOn()
+		b.expect("2.0.0 created id", 1)
+		if got := b.bus.Messages(topic)[3].Version; got != "2.0.0" {
+			t.Errorf("published with the version %q", got)
+		}
+	})
+}
+
+func TestAnAddedMemberIsNoBreak(t *testing.T) {
+	b := newSchemaBench(t, true)
+	b.add("extra", source.Int)
+	b.goesOn()
+	b.expect("1.0.0 created extra id name", 0)
+	all := b.bus.Messages(topic)
+	if before, after := all[0].Schema, all[3].Schema; after == before || len(after) != 12 {
+		t.Errorf("the hash was %q and is %q", before, after)
+	}
+}
+
+func TestAMemberWithAnotherTypeStopsTheShard(t *testing.T) {
+	b := newSchemaBench(t, true)
+	b.drop("name")
+	b.add("name", source.Int)
+	b.stops("member name was string or null and is integer or null")
+}
+
+// The store never claims more than the bus: what was not acknowledged is not what consumers know.
+func TestTheSchemaOfABatchIsSavedWithIt(t *testing.T) {
+	b := newSchemaBench(t, false)
+	b.sink, b.opts.ShutdownTimeout = deafSink{b.bus}, time.Millisecond
+	b.add("extra", source.Int)
+	b.table.Insert()
+	b.run(t)
+	eventually(t, "the message is on the bus", func() bool { return b.count(topic) == 4 })
+	b.expect("1.0.0 created id name", 0)
+}
+
+func TestTheBusTellsTheSchemaThatTheStoreLacks(t *testing.T) {
+	t.Run("a table that is as it was goes on without a store", func(t *testing.T) {
+		b := newSchemaBench(t, true)
+		b.store = storememory.New()
+		b.goesOn()
+		b.expect("1.0.0 created id name", 0)
+	})
+	t.Run("another one stops", func(t *testing.T) {
+		b := newSchemaBench(t, true)
+		b.store = storememory.New()
+		b.drop("name")
+		b.stops("the checkpoint does not know which these were")
+		// What catch-up has read is in the store.
+		b.stops()
+		b.version = "1.0.1"
+		b.goesOn()
+	})
+	t.Run("and so does one that an older store knows as it is now", func(t *testing.T) {
+		b := newSchemaBench(t, true)
+		copied := copyStore(t, b.store)
+		b.add("extra", source.Int)
+		b.goesOn()
+		b.store = copied
+		b.drop("extra")
+		b.stops()
+	})
+}
+
+// TestAnotherMeaningStopsTheShard: the store was written with one configuration, and is read with
+// another. Only a reset has it go on.
+func TestAnotherMeaningStopsTheShard(t *testing.T) {
+	const (
+		reset = "bridge checkpoint reset items"
+		goOn  = "bridge checkpoint set items items 10"
+	)
+	for name, c := range map[string]struct {
+		was  event.Kind
+		is   store.Meaning
+		want string
+		// lacks is a command that the error does not name.
+		lacks string
+	}{
+		"the same": {event.Release, store.Meaning{Kind: "release", Table: "shop.items", ID: "id"}, "", ""},
+		"a release stream that was a capability stream": {
+			event.Capability, store.Meaning{Kind: "release", Table: "shop.items", ID: "id"}, "KIND was capability and is release", goOn,
+		},
+		"another database": {event.Release, store.Meaning{Kind: "release", Table: "crm.items", ID: "id"}, "TABLE was shop.items and is crm.items", ""},
+		"another key of a capability stream": {
+			event.Capability, store.Meaning{Kind: "capability", Table: "shop.items", ID: "id", Key: []string{"name"}}, "KEY was id and is name", goOn,
+		},
+		"another id": {event.Release, store.Meaning{Kind: "release", Table: "shop.items", ID: "seq"}, "ID was id and is seq", goOn},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t)
+			b.opts.Kind, b.opts.Meaning = c.was, &store.Meaning{Kind: string(c.was), Table: "shop.items", ID: "id", Key: []string{"id"}}
+			b.insert(10)
+			b.runTo(t, 10)
+			if c.is.Key == nil {
+				c.is.Key = []string{"id"}
+			}
+			b.opts.Kind, b.opts.Meaning = event.Kind(c.is.Kind), &c.is
+			b.insert(1)
+			if c.want == "" {
+				b.runTo(t, 11)
+				return
+			}
+			s, stop := b.run(t)
+			why := stopped(t, s)
+			expectText(t, why, c.want, reset, shard.ErrOtherMeaning.Error())
+			if c.lacks == "" {
+				expectText(t, why, goOn)
+			} else if strings.Contains(why, c.lacks) {
+				t.Errorf("the error names %q: %s", c.lacks, why)
+			}
+			if n := b.count(topic); n != 10 {
+				t.Errorf("%d messages were published, want 10", n)
+			}
+			stop()
+			b.apply(t, func(image *store.Image) *store.Batch {
+				return stream.Reset{Stream: key.Stream, Epoch: stream.NextEpoch(image, time.Now()), Now: time.Now()}.Batch(image)
+			})
+			b.run(t)
+			eventually(t, "the table is published again", func() bool { return b.count(topic) == 21 })
+		})
+	}
 }

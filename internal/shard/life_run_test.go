@@ -16,6 +16,7 @@ import (
 	"example.org/bridge/reconcile"
 	"example.org/bridge/sink"
 	"example.org/bridge/source"
+	"example.org/bridge/tests/must"
 )
 
 // everything names all rows of a table and all entities, as a reconcile does at worst.
@@ -83,8 +84,7 @@ func (l *life) reconciled(t *testing.T, shards []*shard.Shard) {
 // begin has a and b told.
 func (l *life) begin(t *testing.T) {
 	t.Helper()
-	l.replace("a", "1", "0")
-	l.replace("b", "1", "0")
+	l.happen("replace a 1; replace b 1")
 	l.lived(t)
 }
 
@@ -156,13 +156,9 @@ func (l *life) read(t *testing.T) {
 	t.Helper()
 	eventually(t, "the bus is read", func() bool {
 		image, err := l.store.Load(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		tps, err := l.bus.TPs(t.Context(), l.destinations)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		return !slices.ContainsFunc(tps, func(tp sink.TP) bool {
 			return !slices.ContainsFunc(image.Registrations, func(r store.Registration) bool { return r.TP == tp.Name && !r.Retired && r.Next >= tp.End })
 		})

@@ -12,12 +12,15 @@ import (
 	"example.org/bridge/event"
 	sinkmemory "example.org/bridge/sink/sinktest/memory"
 	sourcememory "example.org/bridge/source/sourcetest/memory"
+	"example.org/bridge/tests/must"
+	"example.org/bridge/tests/script"
 )
 
 // life is a stream of one or two tables with the entities a and b, and what was true of them, in
 // order: a value, or "-" when there was none.
 type life struct {
 	*bench
+	script.Player
 	model model
 	// refused is an entity whose row the bus refuses: what is said of it is not judged.
 	refused string
@@ -90,7 +93,7 @@ const duplicateWindow = 2 * time.Minute
 // newLife returns a life of a stream of one table, or of two.
 func newLife(t *testing.T, bus model, tables int) *life {
 	// Shards are idle between all polls that find nothing.
-	l := &life{bench: newViewBench(t, true), model: bus, been: make(map[string][]string), rows: make(map[string][]lifeRow), home: make(map[string]int), doubled: make(map[string]bool)}
+	l := &life{bench: newViewBench(t, true), Player: script.Player{TB: t}, model: bus, been: make(map[string][]string), rows: make(map[string][]lifeRow), home: make(map[string]int), doubled: make(map[string]bool)}
 	l.opts.QuietAfter = time.Nanosecond
 	options := bus.options
 	options.MaxBytes = lifeMaxBytes
@@ -141,19 +144,68 @@ func (l *life) put(name string, table int, value, deleted string) {
 	l.became(name)
 }
 
-// replace gives an entity a new row in its table.
-func (l *life) replace(name, value, deleted string) {
+// happen plays what happens to the tables, to the bus and to transactions.
+func (l *life) happen(steps string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.put(name, l.home[name], value, deleted)
+	l.Play(steps, l.step)
 }
 
-// update changes a row in place; touched moves its MODIFIED.
+// step is one of happen: of an entity with a value, which may be marked as deleted. l.mu is held.
+func (l *life) step(name string, w []string) bool {
+	deleted := "0"
+	if slices.Contains(w, "marked") {
+		deleted = "1"
+	}
+	switch name {
+	case "replace": // gives it a new row in its table
+		l.put(w[0], l.home[w[0]], w[1], deleted)
+	case "update", "touch": // change its row in place; touch moves MODIFIED
+		l.update(w[0], w[1], deleted, name == "touch")
+	case "remove":
+		l.drop(w[0])
+	case "move": // to the other table; = is the value that it has
+		value := w[1]
+		if value == "=" {
+			value = l.is(w[0])
+		}
+		l.drop(w[0])
+		l.put(w[0], 1-l.home[w[0]], value, "0")
+	case "double": // gives it a row in the other table, too
+		l.doubled[w[0]] = true
+		l.put(w[0], 1-l.home[w[0]], w[1], "0")
+	case "there": // makes sure that it has a row
+		if l.is(w[0]) == "-" {
+			l.put(w[0], l.home[w[0]], "between", "0")
+		}
+	case "wipe": // deletes the topics and creates them again
+		l.removed = true
+		l.bus.Wipe()
+		l.create()
+	case "expire": // removes all that is on the bus, by its rules
+		l.removed = true
+		tps, err := l.bus.TPs(context.Background(), l.destinations)
+		must.OK(l, err)
+		for _, tp := range tps {
+			l.bus.Expire(tp.Name, tp.End)
+		}
+	case "over-time":
+		l.transactions.expires = true
+	case "no-answer":
+		l.transactions.unanswered = true
+	case "foreign":
+		l.transactions.foreign = time.Now().Add(20 * time.Second)
+	case "calm":
+		l.transactions.calm()
+	default:
+		return false
+	}
+	return true
+}
+
 func (l *life) update(name, value, deleted string, touched bool) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
 	r := &l.rows[name][len(l.rows[name])-1]
-	modified := "2020-01-01 00:00:00.000000"
+	modified := old
 	switch {
 	case touched:
 		modified = l.now()
@@ -166,36 +218,13 @@ func (l *life) update(name, value, deleted string, touched bool) {
 	l.became(name)
 }
 
-// remove deletes the rows of an entity.
-func (l *life) remove(name string) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.drop(name)
-}
-
-// drop is remove; l.mu is held.
+// drop deletes the rows of an entity.
 func (l *life) drop(name string) {
 	for _, r := range l.rows[name] {
 		l.tableOf(r.table).Delete(r.id)
 	}
 	l.rows[name] = nil
 	l.became(name)
-}
-
-// move has an entity go to the other table.
-func (l *life) move(name, value string) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.drop(name)
-	l.put(name, 1-l.home[name], value, "0")
-}
-
-// double gives an entity a row in the other table, too.
-func (l *life) double(name, value string) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.doubled[name] = true
-	l.put(name, 1-l.home[name], value, "0")
 }
 
 // became notes what is true of an entity: of several rows what the younger one says (rule 29).
@@ -213,37 +242,11 @@ func (l *life) became(name string) {
 	l.been[name] = append(l.been[name], value)
 }
 
-// there makes sure that an entity has a row.
-func (l *life) there(name string) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if been := l.been[name]; been[len(been)-1] == "-" {
-		l.put(name, l.home[name], "between", "0")
-	}
-}
+// is returns what is true of an entity, value does where l.mu is not held.
+func (l *life) is(name string) string { return l.been[name][len(l.been[name])-1] }
 
-// value is what is true of an entity.
 func (l *life) value(name string) string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.been[name][len(l.been[name])-1]
-}
-
-// wipe deletes the topics and creates them again.
-func (l *life) wipe() {
-	l.removed = true
-	l.bus.Wipe()
-	l.create()
-}
-
-// expire removes all that is on the bus, by its rules.
-func (l *life) expire() {
-	l.removed = true
-	tps, err := l.bus.TPs(context.Background(), l.destinations)
-	if err != nil {
-		panic(err)
-	}
-	for _, tp := range tps {
-		l.bus.Expire(tp.Name, tp.End)
-	}
+	return l.is(name)
 }

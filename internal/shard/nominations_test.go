@@ -3,53 +3,36 @@ package shard_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"runtime"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"example.org/bridge/checkpoint/store"
 	"example.org/bridge/event"
 	"example.org/bridge/internal/shard"
+	"example.org/bridge/internal/stream"
 	"example.org/bridge/reconcile"
 	"example.org/bridge/sink"
 	"example.org/bridge/source"
 	sourcememory "example.org/bridge/source/sourcetest/memory"
+	"example.org/bridge/tests/must"
 )
 
 // TestOriginOfMovedRows has an entity get another row below the one that was published, so that it
 // is nominated.
 func TestOriginOfMovedRows(t *testing.T) {
-	nominated := func(t *testing.T, b *bench, before func(source.Query) error) (stop func()) {
-		t.Helper()
-		b.table.InsertAt(20, "a", "1", "0")
-		_, stop = b.runHooked(t, before)
-		b.expectSaid(t, "Added a=1")
-		b.table.Delete(20)
-		b.table.InsertAt(5, "a", "2", "0")
-		return stop
-	}
-	expect := func(t *testing.T, one said, row uint64, origin sink.Origin) {
-		t.Helper()
-		if one.row != row || one.origin != origin {
-			t.Errorf("%q is row %d from %q, want row %d from %q", one.text, one.row, one.origin, row, origin)
-		}
-	}
-
-	instantly(t, "one that fills a gap is late", func(t *testing.T) {
-		b := newViewBench(t, false)
-		stop := nominated(t, b, func(source.Query) error { return nil })
-		all := b.expectSaid(t, "Added a=1", "Modified a=2")
-		expect(t, all[1], 5, sink.FromLate)
-		stop()
-	})
-
+	const moved = "at 20 a 1 0; run; said Added a=1; delete 20; at 5 a 2 0;"
+	viewScripts(t, false, map[string]string{"one that fills a gap is late": moved + "said Modified a=2; event 1 row=5 origin=late; stop"})
 	instantly(t, "one that the tail has yet to reach is not late", func(t *testing.T) {
 		b := newViewBench(t, false)
 		var byKey atomic.Int32
-		stop := nominated(t, b, func(q source.Query) error {
+		b.hook = func(q source.Query) error {
 			// Movers reads the key first. Before the owner does, the entity gets a new row.
 			if len(q.Keys) > 0 && byKey.Add(1) == 2 {
 				b.table.Delete(5)
@@ -57,14 +40,9 @@ func TestOriginOfMovedRows(t *testing.T) {
 				b.table.InsertAt(22, "a", "3", "0")
 			}
 			return nil
-		})
-		all := b.expectSaid(t, "Added a=1", "Modified a=3", "Added c=1")
-		expect(t, all[1], 22, sink.FromReconcile)
-		expect(t, all[2], 21, sink.FromTail)
-		b.saved(t, 22)
-		b.polls(t, 3)
-		stop()
-		b.expectSaid(t, "Added a=1", "Modified a=3", "Added c=1")
+		}
+		b.play(t, moved+`said Modified a=3, Added c=1; event 1 row=22 origin=reconcile; event 2 row=21 origin=tail;
+			saved 22; polls 3; stop; said`)
 	})
 }
 
@@ -74,13 +52,14 @@ func TestNominationsThatTheirCallerLeaves(t *testing.T) {
 	b := newViewBench(t, false)
 	b.table.Insert("a", "1", "0")
 	b.table.Insert("b", "1", "0")
-	s, _ := b.runHooked(t, func(q source.Query) error {
+	b.hook = func(q source.Query) error {
 		if q.Keys != nil && q.Limit == 10_000 {
 			// Movers cannot read.
 			return source.ErrUnfit
 		}
 		return nil
-	})
+	}
+	s, _ := b.run(t)
 	b.expectSaid(t, "Added a=1", "Added b=1")
 	b.table.Delete(1)
 	nominate := func() {
@@ -206,73 +185,19 @@ func nominate(t testing.TB, s *shard.Shard, n reconcile.Nomination) reconcile.Ve
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	v, err := s.Nominate(ctx, n)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return v
 }
 
 func TestNominations(t *testing.T) {
-	t.Run("what is gone is deleted, what is there is not", func(t *testing.T) {
-		b := newViewBench(t, false)
-		gone := b.table.Insert("a", "1", "0")
-		b.table.Insert("b", "1", "0")
-		dead := b.table.Insert("c", "1", "0")
-		s, _ := b.run(t)
-		b.expectSaid(t, "Added a=1", "Added b=1", "Added c=1")
-		b.table.Update(dead, "c", "1", "1")
-		if v := nominate(t, s, reconcile.Nomination{Rows: []source.Range{{First: dead, Last: dead}}}); v != (reconcile.Verdict{Deleted: 1}) {
-			t.Errorf("verdict %+v", v)
-		}
-		b.table.Delete(gone)
-		b.table.Delete(dead)
-		names := reconcile.Nomination{Entities: [][]byte{entity("a"), entity("b"), entity("c"), entity("never was")}}
-		if v := nominate(t, s, names); v != (reconcile.Verdict{Deleted: 1}) {
-			t.Errorf("verdict %+v", v)
-		}
-		all := b.expectSaid(t, "Added a=1", "Added b=1", "Added c=1", "Deleted c", "Deleted a")
-		if last := all[4]; last.reason != "ABSENT_IN_SNAPSHOT" || last.predecessor != all[0].id || last.row != gone || last.origin != sink.FromReconcile {
-			t.Errorf("the last event is %+v", last)
-		}
-		if v := nominate(t, s, names); v != (reconcile.Verdict{}) {
-			t.Errorf("a second verdict is %+v", v)
-		}
-		b.table.InsertAt(gone, "a", "1", "0")
-		if v := nominate(t, s, reconcile.Nomination{Rows: []source.Range{{First: gone, Last: gone}}}); v != (reconcile.Verdict{Added: 1}) {
-			t.Errorf("verdict %+v", v)
-		}
-		all = b.expectSaid(t, "Added a=1", "Added b=1", "Added c=1", "Deleted c", "Deleted a", "Added a=1")
-		if all[5].id == all[0].id || all[5].predecessor != all[4].id {
-			t.Errorf("the entity that came back is told by %+v", all[5])
-		}
-	})
-
-	instantly(t, "of a release shard only ids that were not published are, once, also after a restart", func(t *testing.T) {
-		b := newBench(t)
-		b.opts.GapTTL, b.opts.HotFor, b.opts.SweepEvery = time.Nanosecond, time.Millisecond, time.Millisecond
-		b.insert(3)
-		s, stop := b.run(t)
-		b.saved(t, 3)
-		b.table.InsertAt(10, "name", "2020-01-01 00:00:00.000000")
-		eventually(t, "unpolled", func() bool { return s.Status().Gaps.Unpolled == 6 })
-		b.table.InsertAt(7, "name", "2020-01-01 00:00:00.000000")
-		named := reconcile.Nomination{Rows: []source.Range{{First: 2, Last: 10}}}
-		if v := nominate(t, s, named); v != (reconcile.Verdict{Missed: 1}) {
-			t.Errorf("verdict %+v", v)
-		}
-		for range 2 {
-			if v := nominate(t, s, named); v != (reconcile.Verdict{}) {
-				t.Errorf("a second nomination: %+v", v)
-			}
-			stop()
-			s, stop = b.run(t)
-			eventually(t, "unpolled", func() bool { return s.Status().Gaps.Unpolled == 5 })
-		}
-		stop()
-		if got := b.ids(topic); !slices.Equal(got, []uint64{1, 2, 3, 10, 7}) {
-			t.Errorf("published %v", got)
-		}
-	})
+	viewScripts(t, false, map[string]string{"what is gone is deleted, what is there is not": `
+		row a 1 0; row b 1 0; row c 1 0; run; said Added a=1, Added b=1, Added c=1;
+		update 3 c 1 1; nominate 3-3 = deleted=1; delete 1 3; nominate a b c never = deleted=1;
+		said Deleted c, Deleted a; event 4 reason=ABSENT_IN_SNAPSHOT previous=0 row=1 origin=reconcile; nominate a b c never =;
+		at 1 a 1 0; nominate 1-1 = added=1; said Added a=1; event 5 unlike=0 previous=4`})
+	rowScripts(t, map[string]string{"of a release shard only ids that were not published are, once, also after a restart": `
+		gives-up; insert 3; run; saved 3; at 10 name old; unpolled 6; at 7 name old; nominate 2-10 = missed=1;
+		times 2 nominate 2-10 = | stop | run | unpolled 5; stop; ids 1-3 10 7`})
 }
 
 // TestSnapshot begins at the latest row: what the table holds then is known and not published. The
@@ -293,4 +218,152 @@ func TestSnapshot(t *testing.T) {
 		}
 		stop()
 	}
+}
+
+// request has the store have a request to publish again. No process runs.
+func (b *bench) request(t testing.TB, r *stream.Republish) {
+	t.Helper()
+	r.Asked, r.State = time.Now(), stream.Republishing
+	r.Behind(nil)
+	batch := &store.Batch{Shards: []store.ShardChange{r.Change(key, time.Now())}}
+	must.OK(t, b.store.Apply(t.Context(), batch))
+}
+
+// asked waits until a request of a shard is in a state.
+func asked(t testing.TB, s *shard.Shard, state stream.RepublishState) *shard.RepublishStatus {
+	t.Helper()
+	eventually(t, "what was asked is "+string(state), func() bool { r := s.Republish(); return r != nil && r.State == state })
+	return s.Republish()
+}
+
+// TestRepublishAfterAFailover: another server answers for the first page that is published again,
+// and has other rows under its ids.
+func TestRepublishAfterAFailover(t *testing.T) {
+	b := newBench(t)
+	_, _, stop := newPublishedBench(t, b)
+	stop()
+	b.request(t, &stream.Republish{From: 120, To: 137})
+	failOver := sync.OnceFunc(func() { b.fails(127, "second"); write(b.table, "new", 1, 40) })
+	b.hook = func(q source.Query) error {
+		if q.Through == 137 {
+			failOver()
+		}
+		return nil
+	}
+	b.play(t, "run; stopped; error "+shard.ErrIDsReused.Error())
+	for _, m := range b.bus.Messages(topic) {
+		if m.Origin == sink.FromRepublish || strings.Contains(string(m.Value), "new-") {
+			t.Errorf("row %d is published again as %s", m.RowID, m.Value)
+		}
+	}
+}
+
+// TestRepublishKeysWithinTheirBytes: keys whose rows do not fit into a page are read in parts.
+func TestRepublishKeysWithinTheirBytes(t *testing.T) {
+	b := newViewBench(t, false)
+	b.opts.Limits = shard.NewLimits(1<<20, 1, 2).Stream()
+	var keys []string
+	for i := range 30 {
+		keys = append(keys, fmt.Sprint("k", i))
+		b.table.Insert(keys[i], strings.Repeat("x", 4000), "0", now())
+	}
+	b.runTo(t, 30)
+	b.request(t, &stream.Republish{Keys: keys})
+	b.hook = func(q source.Query) error {
+		if len(q.Keys) > 1 && q.MaxBytes == 0 {
+			t.Errorf("%d keys are read without a bound", len(q.Keys))
+		}
+		return nil
+	}
+	s, stop := b.run(t)
+	if r := asked(t, s, stream.RepublishDone); r.Rows != 30 || r.Cursor != 30 || b.count(topic) != 60 {
+		t.Errorf("%+v, %d messages", r, b.count(topic))
+	}
+	stop()
+	// What a version has saved that took ids for numbers of keys ends.
+	b.request(t, &stream.Republish{Keys: keys, Cursor: 31})
+	s, _ = b.run(t)
+	asked(t, s, stream.RepublishDone)
+}
+
+// TestRepublishWithAConditionThatIsNotAnswered: the tail goes on, and the request ends once the
+// source has failed to answer several times, or as soon as it is cancelled.
+func TestRepublishWithAConditionThatIsNotAnswered(t *testing.T) {
+	for _, hangs := range []bool{false, true} {
+		t.Run(fmt.Sprintf("it hangs: %t", hangs), func(t *testing.T) {
+			b := newBench(t)
+			write(b.table, "old", 1, 10)
+			b.runTo(t, 10)
+			b.request(t, &stream.Republish{From: 1, To: 10, Where: "sleep(1) = 0"})
+			hung := make(chan struct{})
+			b.opts.Matcher = func(string) source.Shard { return &unanswered{Shard: b.table, hangs: hangs, hung: hung} }
+			p := b.process(t)
+			b.runProcess(t, p)
+			if !hangs {
+				write(b.table, "new", 1, 10)
+				b.saved(t, 20)
+				if r := asked(t, p.shard, stream.RepublishFailed); !strings.Contains(string(r.Error), "max_statement_time exceeded") {
+					t.Errorf("%+v", r)
+				}
+				return
+			}
+			<-hung
+			cancel := func(_ string, r *stream.Republish) (*stream.Republish, error) { r.Cancel(time.Now()); return r, nil }
+			must.OK(t, p.feed.ChangeRepublish(t.Context(), []string{key.Shard}, cancel))
+			p.shard.Republishes()
+			write(b.table, "new", 1, 10)
+			b.saved(t, 20)
+			asked(t, p.shard, stream.RepublishCancelled)
+		})
+	}
+}
+
+// unanswered is a table whose reads fail, or hang until their context ends.
+type unanswered struct {
+	source.Shard
+	hangs bool
+	hung  chan struct{}
+}
+
+func (u *unanswered) Read(ctx context.Context, _ source.Query, _ *source.Page) error {
+	if !u.hangs {
+		return errors.New("Error 1969 (70100): Query execution was interrupted (max_statement_time exceeded)")
+	}
+	close(u.hung)
+	<-ctx.Done()
+	return ctx.Err()
+}
+
+// TestRepublishFromASlowBus: a bus that gives few messages in time gives those of fewer entities at
+// once; a message that it never gives is replaced by what the row says.
+func TestRepublishFromASlowBus(t *testing.T) {
+	b := newViewBench(t, false)
+	b.opts.LastWithin = 20 * time.Millisecond
+	for i := range 6 {
+		b.table.Insert(fmt.Sprint("k", i), "old", "0", now())
+	}
+	b.runTo(t, 6)
+	b.request(t, &stream.Republish{From: 1, To: 6})
+	b.reader = &slowReader{Reader: b.bus, most: 4, never: 1}
+	s, _ := b.run(t)
+	r := asked(t, s, stream.RepublishDone)
+	if r.Rows != 5 || r.Changed != 1 || b.count(topic) != 12 {
+		t.Errorf("%+v, %d messages", r, b.count(topic))
+	}
+}
+
+// slowReader gives no answer in time where more than so many messages are asked for at once, or
+// one at an offset.
+type slowReader struct {
+	sink.Reader
+	most, never uint64
+}
+
+func (s *slowReader) Read(ctx context.Context, span sink.Span, each func(*sink.Stored) error) (uint64, error) {
+	_, bounded := ctx.Deadline()
+	if bounded && (span.To-span.From > s.most || span.From <= s.never && s.never < span.To) {
+		<-ctx.Done()
+		return span.From, ctx.Err()
+	}
+	return s.Reader.Read(ctx, span, each)
 }

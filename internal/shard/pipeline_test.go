@@ -22,6 +22,7 @@ import (
 	sinkmemory "example.org/bridge/sink/sinktest/memory"
 	"example.org/bridge/source"
 	sourcememory "example.org/bridge/source/sourcetest/memory"
+	"example.org/bridge/tests/must"
 )
 
 const (
@@ -156,14 +157,6 @@ func stopped(t testing.TB, s *shard.Shard) (why string) {
 	return string(s.Status().LastError)
 }
 
-// expectState fails the test unless a shard is in a state.
-func expectState(t testing.TB, s *shard.Shard, want shard.State) {
-	t.Helper()
-	if status := s.Status(); status.State != want {
-		t.Errorf("the shard is %v: %s", status.State, status.LastError)
-	}
-}
-
 // expectText fails the test unless a text has all that is wanted.
 func expectText[T ~string](t testing.TB, text T, wants ...string) {
 	t.Helper()
@@ -199,9 +192,7 @@ func (b *bench) position(t testing.TB) uint64 { return b.progress(t).Position }
 func (b *bench) positionOf(t testing.TB, name string) uint64 {
 	t.Helper()
 	p, _, err := b.store.Progress(context.Background(), store.Key{Stream: "items", Shard: name})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return p.Position
 }
 
@@ -209,9 +200,7 @@ func (b *bench) positionOf(t testing.TB, name string) uint64 {
 func (b *bench) progress(t testing.TB) store.Progress {
 	t.Helper()
 	p, _, err := b.store.Progress(context.Background(), key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return p
 }
 

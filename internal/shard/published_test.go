@@ -15,6 +15,7 @@ import (
 	"example.org/bridge/reconcile"
 	"example.org/bridge/source"
 	sourcememory "example.org/bridge/source/sourcetest/memory"
+	"example.org/bridge/tests/must"
 )
 
 // write inserts rows that differ, as real ones do: each with its own name and CREATED.
@@ -115,11 +116,7 @@ func TestIDsUsedAgainAfterAFailover(t *testing.T) {
 			expectRun(t, b.ids(topic), 1, 137)
 			stop()
 			// A restart changes nothing.
-			s, stop = b.run(t)
-			stopped(t, s)
-			stop()
-			b.set(t, 127)
-			b.runTo(t, 167)
+			b.play(t, "run; stopped; stop; set 127; run-to 167")
 			b.expectNames(t)
 		})
 	}
@@ -166,15 +163,10 @@ func (e elsewhere) Read(ctx context.Context, q source.Query, p *source.Page) err
 func TestComparisonsThatNeverFit(t *testing.T) {
 	b := newBench(t)
 	b.source = elsewhere{b.table}
-	write(b.table, "old", 1, 137)
-	b.runTo(t, 137)
-	write(b.table, "new", 1, 40)
+	s := b.play(t, "write old 1 137; run-to 137; write new 1 40")
 	var log lines
 	b.opts.Logger = slog.New(slog.NewTextHandler(&log, nil))
-	s, _ := b.run(t)
-	b.saved(t, 177)
-	expectState(t, s, shard.Running)
-	b.polls(t, 20)
+	s.play("run; saved 177; is running; polls 20")
 	for _, line := range []string{"nothing is published for now: one server answers", "publishing goes on after servers differed"} {
 		if n := log.count(line); n != 1 {
 			t.Errorf("%d lines say %q, want one", n, line)
@@ -206,9 +198,7 @@ func TestReconcileComparesTheRowsPublishedLast(t *testing.T) {
 		_, err := s.Nominate(t.Context(), reconcile.Nomination{Published: true})
 		return err
 	}
-	if err := confirm(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, confirm())
 	g.between(func() { b.table.Lose(127); write(b.table, "new", 1, 40) })
 	b.saved(t, 167)
 	for id := uint64(138); id <= 167; id++ {
@@ -273,14 +263,8 @@ func TestAStopOutlivesARefill(t *testing.T) {
 		t.Run(string(kind), func(t *testing.T) {
 			b := newBench(t)
 			b.opts.Kind, b.table = kind, bare()
-			write(b.table, "old", 1, 40)
-			b.runTo(t, 40)
-			b.table.Truncate()
+			b.play(t, "write old 1 40; run-to 40; truncate; run; stopped; stop; write new 1 60")
 			s, stop := b.run(t)
-			stopped(t, s)
-			stop()
-			write(b.table, "new", 1, 60)
-			s, stop = b.run(t)
 			expectText(t, stopped(t, s), shard.ErrIDsReused.Error(), "the next id of items was 1, the position is 40",
 				time.Now().UTC().Format("at 2006-01-02T"))
 			if kind == event.Release {
@@ -305,16 +289,7 @@ func TestAStopOutlivesARefill(t *testing.T) {
 // TestPublishedRowsAreSavedWithTheirPosition: a restored copy of the store reads back what it
 // lacks, and the ids of these rows are watched, too.
 func TestPublishedRowsAreSavedWithTheirPosition(t *testing.T) {
-	b := newBench(t)
-	write(b.table, "old", 1, 100)
-	b.runTo(t, 100)
-	before := copyStore(t, b.store)
-	write(b.table, "old", 101, 37)
-	b.runTo(t, 137)
-	b.store = before
-	b.fails(127, "second")
-	write(b.table, "new", 1, 40)
-	s, _ := b.run(t)
-	expectText(t, stopped(t, s), "10 were others, from id 128 on", "bridge checkpoint set items items 127;")
-	expectRun(t, b.ids(topic), 1, 137)
+	newBench(t).play(t, `
+		write old 1 100; run-to 100; copy; write old 101 37; run-to 137; restore; fail-over 127; write new 1 40; run; stopped;
+		error 10 were others, from id 128 on; error bridge checkpoint set items items 127; ids 1-137`)
 }

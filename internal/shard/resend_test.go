@@ -7,14 +7,17 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"example.org/bridge/event"
 	"example.org/bridge/internal/shard"
+	"example.org/bridge/reconcile"
 	"example.org/bridge/sink"
 	"example.org/bridge/source"
+	"example.org/bridge/tests/must"
 )
 
 // deadLetters returns the dead letters on the bus.
@@ -23,9 +26,7 @@ func (b *bench) deadLetters(t testing.TB) []shard.DeadLetter {
 	var list []shard.DeadLetter
 	for _, m := range b.bus.Messages(deadTopic) {
 		l, err := sink.ParseDeadLetter(m.Value)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		list = append(list, shard.DeadLetterOf(&l))
 	}
 	return list
@@ -54,9 +55,7 @@ func resendAll(t testing.TB, s *shard.Shard, deadLetters []shard.DeadLetter, dry
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	outcomes, err := s.Resend(ctx, deadLetters, dry)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return outcomes
 }
 
@@ -79,21 +78,15 @@ func expectStates(t testing.TB, got, want string) {
 	}
 }
 
-// newRefusedRows is a bench that has published 5 rows, of which 2, 3 and 4 are dead letters.
-func newRefusedRows(t *testing.T, as event.Format, row ...string) (*bench, *shard.Shard) {
+// newRefusedRows has published 5 rows, of which 2, 3 and 4 are dead letters.
+func newRefusedRows(t *testing.T, as event.Format, row string) *stage {
 	b := newBench(t)
 	b.format, b.opts.Format = as, sinkFormats[as]
-	b.opts.DeadLetter, b.opts.GapTTL = deadTopic, time.Hour
-	for range 5 {
-		b.table.Insert(row...)
-	}
-	b.bus.Reject(refuseRows(2, 4))
-	b.runTo(t, 5)
-	b.bus.Reject(nil)
+	s := b.play(t, "dead-letters; ttl 1h; refuse 2 4; times 5 row "+row+"; run-to 5; accept")
 	b.opts.DeadLetterLimit = shard.NewDeadLetterLimit("items", 1, false)
 	b.opts.Text = func(err error) string { return "in full: " + err.Error() }
-	s, _ := b.run(t)
-	return b, s
+	s.play("run; reaches")
+	return s
 }
 
 // sinkFormats are the formats of messages by those of events.
@@ -108,21 +101,12 @@ func (awaySource) Traits(context.Context) (source.Traits, error) { return source
 
 func TestResendOfAReleaseRow(t *testing.T) {
 	for format, of := range sinkFormats {
-		for name, row := range map[string][]string{"with a time of its own": {"name", old}, "whose time is the clock of the read": {"name"}} {
+		for name, row := range map[string]string{"with a time of its own": "name old", "whose time is the clock of the read": "name"} {
 			t.Run(fmt.Sprintf("a row %s is the same event, however often, in the format %q", name, format), func(t *testing.T) {
-				b, s := newRefusedRows(t, format, row...)
-				expectStates(t, resend(t, s, b.deadLetters(t), true), "same same same")
-				if got := b.ids(topic); len(got) != 2 {
-					t.Errorf("published %v dry", got)
-				}
-				expectStates(t, resend(t, s, b.deadLetters(t), false), "same same same")
-				expectStates(t, resend(t, s, b.deadLetters(t)[:1], false), "same")
-				if got := b.ids(topic); !slices.Equal(got, []uint64{1, 5, 2, 3, 4, 2}) {
-					t.Errorf("published %v", got)
-				}
-				all := b.bus.Messages(topic)
-				for i, l := range b.deadLetters(t) {
-					m := all[2+i]
+				s := newRefusedRows(t, format, row)
+				s.play("resend same same same; resend-first same; ids 1 5 2-4 2; alike items 2 5")
+				for i, l := range s.deadLetters(t) {
+					m := s.bus.Messages(topic)[2+i]
 					if m.ID != l.Event || m.Format != of || sink.Digest(m.Value) != l.Digest || m.Origin != sink.FromReconcile || l.Time.IsZero() {
 						t.Errorf("dead letter %+v was sent as %+v", l, m)
 					}
@@ -131,73 +115,51 @@ func TestResendOfAReleaseRow(t *testing.T) {
 						t.Errorf("the headers say %+v of %+v", m.Bare, l)
 					}
 				}
-				if !bytes.Equal(all[2].Value, all[5].Value) {
-					t.Errorf("a repeat differs: %s, %s", all[2].Value, all[5].Value)
-				}
 			})
 		}
 	}
 	t.Run("one that is refused again is a dead letter again, the same one, and counts toward no limit", func(t *testing.T) {
-		b, s := newRefusedRows(t, "", "name", old)
-		b.bus.Reject(refuseRows(2, 3))
-		before := b.bus.Messages(deadTopic)
-		expectStates(t, resend(t, s, b.deadLetters(t), false), "refused refused same")
-		if after := b.bus.Messages(deadTopic); len(after) != 5 || !bytes.Equal(after[3].Value, before[0].Value) || after[3].ID != before[0].ID {
-			t.Errorf("%d dead letters", len(after))
-		}
-		if got := s.Status().State; got != shard.Running {
-			t.Errorf("it is %s", got)
-		}
+		newRefusedRows(t, "", "name old").play("refuse 2 3; resend refused refused same; dead 5; alike dead 0 3; is running")
 	})
 	t.Run("a row that the tail has yet to publish is left to it", func(t *testing.T) {
-		b, s := newRefusedRows(t, "", "name", old)
-		expectStates(t, resend(t, s, []shard.DeadLetter{{Row: 6, Event: "x"}}, false), "left")
-		open := b.table.Open("name", "2020-01-01 00:00:00.000000")
-		b.insert(1)
-		b.saved(t, 7)
-		expectStates(t, resend(t, s, []shard.DeadLetter{{Row: 6, Event: "x"}}, false), "left")
-		b.table.Commit(open)
-		eventually(t, "published", func() bool { return slices.Contains(b.ids(topic), 6) })
+		s := newRefusedRows(t, "", "name old")
+		six := []shard.DeadLetter{{Row: 6, Event: "x"}}
+		expectStates(t, resend(t, s.shard, six, false), "left")
+		s.play("begin name old; insert 1; saved 7")
+		expectStates(t, resend(t, s.shard, six, false), "left")
+		s.play("commit; has 6")
 	})
 	t.Run("a dead letter without a time cannot be sent under one id for ever", func(t *testing.T) {
-		b, s := newRefusedRows(t, "", "name")
-		l := b.deadLetters(t)[0]
+		s := newRefusedRows(t, "", "name")
+		l := s.deadLetters(t)[0]
 		l.Time = time.Time{}
-		eventually(t, "the shard reaches", func() bool { _, ok := s.Reach(); return ok })
-		outcomes, err := s.Resend(t.Context(), []shard.DeadLetter{l}, false)
+		outcomes, err := s.shard.Resend(t.Context(), []shard.DeadLetter{l}, false)
 		if err != nil || outcomes[0].State != shard.ResendLeft || !strings.Contains(outcomes[0].Why, "no time of its own") {
 			t.Errorf("%+v, %v", outcomes, err)
 		}
-		if got := b.ids(topic); len(got) != 2 {
-			t.Errorf("published %v", got)
-		}
+		s.play("ids 1 5")
 	})
 	t.Run("so does one that stopped in the middle of a batch, where the limit of dead letters ended it", func(t *testing.T) {
 		b := newBench(t)
-		b.insert(5)
-		b.opts.DeadLetter, b.opts.DeadLetterLimit = deadTopic, shard.NewDeadLetterLimit("items", 1, false)
-		b.bus.Reject(refuseRows(2, 4))
-		s, stop := b.run(t)
-		stopped(t, s)
+		b.opts.DeadLetterLimit = shard.NewDeadLetterLimit("items", 1, false)
 		// What was not acknowledged as a whole is read back, also while the shard is stopped.
-		b.saved(t, 2)
-		stop()
+		b.play(t, "dead-letters; insert 5; refuse 2 4; run; stopped; saved 2; stop")
 		outcomes, err := b.process(t).shard.Preview(t.Context(), b.deadLetters(t))
 		if expectStates(t, statesOf(outcomes, b.deadLetters(t)), "same"); err != nil {
 			t.Error(err)
 		}
 	})
 	t.Run("and one whose ids have no order by now says so", func(t *testing.T) {
-		b, _ := newRefusedRows(t, "", "name", old)
+		b := newRefusedRows(t, "", "name old")
 		b.opts.IDOrder = source.OrderNone
-		if _, err := b.process(t).shard.Preview(t.Context(), b.deadLetters(t)); !errors.Is(err, source.ErrUnfit) {
+		if _, err := b.bench.process(t).shard.Preview(t.Context(), b.deadLetters(t)); !errors.Is(err, source.ErrUnfit) {
 			t.Errorf("Preview returns %v", err)
 		}
 	})
 	t.Run("and nothing that does not run waits for a source that is away", func(t *testing.T) {
-		b, _ := newRefusedRows(t, "", "name", old)
+		b := newRefusedRows(t, "", "name old")
 		b.source = awaySource{b.table}
-		sh := b.process(t).shard
+		sh := b.bench.process(t).shard
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 		defer cancel()
 		if _, err := sh.Preview(ctx, b.deadLetters(t)); !errors.Is(err, errAway) {
@@ -208,9 +170,6 @@ func TestResendOfAReleaseRow(t *testing.T) {
 	})
 	t.Run("a row that cannot be read holds up the tail only while somebody waits for it", func(t *testing.T) {
 		b := newBench(t)
-		b.opts.DeadLetter = deadTopic
-		b.insert(5)
-		b.bus.Reject(refuseRows(2, 4))
 		var broken atomic.Bool
 		asked := make(chan struct{}, 1)
 		b.hook = func(q source.Query) error {
@@ -223,19 +182,154 @@ func TestResendOfAReleaseRow(t *testing.T) {
 			}
 			return errors.New("the page of the row is damaged")
 		}
-		s, _ := b.run(t)
-		b.saved(t, 5)
-		b.bus.Reject(nil)
+		s := b.play(t, "dead-letters; insert 5; refuse 2 4; run; saved 5; accept")
 		broken.Store(true)
 		ctx, leave := context.WithCancel(t.Context())
 		go func() { <-asked; leave() }()
+		if _, err := s.shard.Resend(ctx, b.deadLetters(t), false); !errors.Is(err, context.Canceled) {
+			t.Errorf("Resend returns %v", err)
+		}
+		s.play("insert 1; saved 6; ids 1 5 6")
+	})
+}
+
+// refusedEntity has a bus tell "Added a=ok" and "Added b=ok", and refuse what a change made of a.
+func refusedEntity(t *testing.T, refused, change string) *stage {
+	s := newViewBench(t, true).play(t, "dead-letters; row a ok 0 now; row b ok 0 now; refuse "+refused)
+	s.play("run; said Added a=ok, Added b=ok;" + change + "; dead 1; accept")
+	return s
+}
+
+func TestResendOfAnEntity(t *testing.T) {
+	const large, deleted = "update 1 a large 0 now", "update 1 a ok 1 now"
+	for name, c := range map[string]struct{ refused, change, script string }{
+		"the same event is sent again, and again": {"large", large, `
+			resend same; said Modified a=large; event 2 id=dead previous=0 origin=reconcile;
+			resend same; said Modified a=large; alike items 2 3;
+			update 1 a small 0 now; said Modified a=small; event 4 previous=2; resend done`},
+		"where the bytes cannot be the same an event follows on the one that was refused, once": {"large", "row c large 0 now", `
+			replace c large 0 now; resend published; said Added c=large; event 2 unlike=dead previous=dead; resend done; said`},
+		"but not on a server that proves no absence": {"large", large, "delete 1; server another replica; resend left; said"},
+		"a tombstone is sent again":                  {"TOMBSTONE", deleted, "resend same; said Deleted a; event 2 id=dead reason=TOMBSTONE"},
+		"and told as gone where its row is": {"TOMBSTONE", deleted, `
+			delete 1; resend published; said Deleted a; event 2 reason=ABSENT_IN_SNAPSHOT; resend done; said`},
+		"refused again it is a dead letter of its own, and the view goes on from there": {"large", large, `
+			refuse large; resend refused; said; dead 2; alike dead 0 1; update 1 a large 0 old; resend-first refused;
+			accept; resend done done same; said Modified a=large`},
+	} {
+		t.Run(name, func(t *testing.T) { refusedEntity(t, c.refused, c.change).play(c.script) })
+	}
+	t.Run("where other tables may have it the stream proves that it is gone, and tells what is true", func(t *testing.T) {
+		s := newViewBench(t, true).play(t, "shared; dead-letters; row a large 0 now; refuse large; run; dead 1; accept; delete 1")
+		expectStates(t, resend(t, s.shard, s.deadLetters(t), false), "published")
+		s.play("said Deleted a; event 0 previous=dead")
+	})
+	t.Run("a delete of what is gone is the same event, too", func(t *testing.T) {
+		s := newViewBench(t, false).play(t, `
+			dead-letters; row a ok 0; run; said Added a=ok; refuse ABSENT_IN_SNAPSHOT; delete 1; nominate a; accept;
+			resend same; said Deleted a; event 1 id=dead`)
+		l := s.deadLetters(t)[0]
+		l.Previous = ""
+		expectStates(t, resend(t, s.shard, []shard.DeadLetter{l}, false), "published")
+	})
+	t.Run("a dead letter without its entity is found by its row, one about nothing that is known is not", func(t *testing.T) {
+		s := refusedEntity(t, "large", large)
+		l := s.deadLetters(t)[0]
+		if string(l.Entity) != "a" {
+			t.Fatalf("the dead letter tells the entity %q", l.Entity)
+		}
+		l.Entity = nil
+		never, bad, old := l, l, s.deadLetters(t)[0]
+		never.Entity, bad.Entity, old.Event = entity("never was"), []byte{9}, ""
+		states := resend(t, s.shard, []shard.DeadLetter{l, never, bad, old, {Row: 99, Event: l.Event}}, false)
+		expectStates(t, states, "same left left done left")
+	})
+	t.Run("two dead letters of one event have one outcome", func(t *testing.T) {
+		s := refusedEntity(t, "large", large)
+		for _, dry := range []bool{true, false} {
+			expectStates(t, resend(t, s.shard, slices.Repeat(s.deadLetters(t), 2), dry), "same same")
+		}
+		s.play("said Modified a=large")
+	})
+	t.Run("a row that makes no event is left, and stops no shard", func(t *testing.T) {
+		b := newViewBench(t, false)
+		b.badValue = event.StopOnBad
+		s := b.play(t, "dead-letters; row a large 0; refuse large; run; dead 1; accept")
+		b.table.Update(1, "a", "no UTF-8: \xff", "0")
+		s.play("resend left; row b ok 0; said Added b=ok")
+	})
+	t.Run("what a reconcile publishes once nobody waits counts toward the limit", func(t *testing.T) {
+		b := newViewBench(t, false)
+		b.play(t, "dead-letters; row a large 0; row b large 0; refuse large; run-to 2")
+		b.opts.DeadLetterLimit = shard.NewDeadLetterLimit("items", 1, false)
+		ctx, leave := context.WithCancel(t.Context())
+		b.hook = func(q source.Query) error {
+			if len(q.Keys) < 2 || ctx.Err() != nil {
+				return nil
+			}
+			leave()
+			return errors.New("the page is damaged")
+		}
+		s, _ := b.run(t)
+		eventually(t, "the shard reaches", func() bool { _, ok := s.Reach(); return ok })
 		if _, err := s.Resend(ctx, b.deadLetters(t), false); !errors.Is(err, context.Canceled) {
 			t.Errorf("Resend returns %v", err)
 		}
-		b.insert(1)
-		b.saved(t, 6)
-		if got := b.ids(topic); !slices.Equal(got, []uint64{1, 5, 6}) {
-			t.Errorf("published %v", got)
+		_, err := s.Nominate(t.Context(), reconcile.Nomination{Rows: []source.Range{{First: 1, Last: 2}}})
+		if stopped(t, s); err == nil {
+			t.Error("two rows were refused, the limit is 1")
 		}
 	})
+	t.Run("a shard that has stopped sends nothing", func(t *testing.T) {
+		s := newViewBench(t, false).play(t, "missing; run; stopped")
+		if _, err := s.shard.Resend(t.Context(), []shard.DeadLetter{{Row: 1, Event: "x"}}, false); err == nil {
+			t.Error("it took the dead letter")
+		}
+	})
+}
+
+// TestAKillDuringAResend kills the shard at each of its steps: what was published is published
+// again as it stands.
+func TestAKillDuringAResend(t *testing.T) {
+	for steps, done := 0, false; !done; steps++ {
+		instantly(t, "step", func(t *testing.T) {
+			b := newViewBench(t, false)
+			b.play(t, "dead-letters; row a large 0; refuse large; run-to 1; accept")
+			l := b.deadLetters(t)[0]
+			l.Time = time.Time{}
+			killed, mortal := reap(steps), *b
+			mortal.sink, mortal.store = reapedSink{b.bus, killed}, reapedStore{b.store, killed}
+			mortal.opts.ShutdownTimeout = time.Millisecond
+			p := mortal.process(t)
+			ctx, cancel := context.WithCancelCause(t.Context())
+			var running sync.WaitGroup
+			running.Go(func() { _ = p.run(ctx) })
+			running.Go(func() {
+				select {
+				case <-killed.dead:
+					cancel(errors.New("killed"))
+				case <-ctx.Done():
+				}
+			})
+			eventually(t, "reaches or dies", func() bool { _, ok := p.shard.Reach(); return ok || ctx.Err() != nil })
+			_, err := p.shard.Resend(ctx, []shard.DeadLetter{l}, false)
+			done = err == nil
+			cancel(nil)
+			running.Wait()
+			b.table.Update(1, "a", "small", "0")
+			s, _ := b.run(t)
+			nominate(t, s, reconcile.Nomination{Rows: []source.Range{{First: 1, Last: 1}}})
+			// Each event follows the one before, repeats aside, and the last says what is true.
+			all, last := b.said(t), l.Event
+			for _, one := range all {
+				if one.predecessor != last && one.id != last {
+					t.Fatalf("killed after %d steps: %+v", steps, all)
+				}
+				last = one.id
+			}
+			if n := len(all); n == 0 || all[n-1].text != "Modified a=small" || done && steps < 4 {
+				t.Errorf("killed after %d steps: %v", steps, texts(all))
+			}
+		})
+	}
 }

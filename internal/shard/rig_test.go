@@ -17,6 +17,7 @@ import (
 	"example.org/bridge/sink"
 	"example.org/bridge/source"
 	"example.org/bridge/source/ledger"
+	"example.org/bridge/tests/must"
 )
 
 // process is a run of the program with one stream: what internal/app builds, over the parts of a
@@ -50,9 +51,7 @@ func (b *bench) process(t testing.TB) *process {
 		fence = func(context.Context) error { b.fence(); return nil }
 	}
 	image, err := b.store.Load(context.Background())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	tables := b.tables(t)
 	p := &process{pollsPerSecond: b.pollsPerSecond, committer: stream.NewCommitter(b.store, image, opts.Faults)}
 	feed := stream.FeedOptions{Stream: "items", Store: b.store, Committer: p.committer}
@@ -144,9 +143,7 @@ func (b *bench) tables(t testing.TB) []benchTable {
 func (b *bench) encoder(t testing.TB, name string) *event.Encoder {
 	t.Helper()
 	encoder, err := event.NewEncoder(event.Options{Stream: "items", Shard: name, Kind: b.opts.Kind, Source: "db", Table: name, Fields: b.fields, Version: b.version, Format: b.format, Payload: b.payload, BadValue: b.badValue})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return encoder
 }
 
@@ -304,12 +301,8 @@ func (h hookedSource) Read(ctx context.Context, q source.Query, p *source.Page) 
 func (b *bench) apply(t testing.TB, change func(*store.Image) *store.Batch) {
 	t.Helper()
 	image, err := b.store.Load(context.Background())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := b.store.Apply(context.Background(), change(&image)); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
+	must.OK(t, b.store.Apply(context.Background(), change(&image)))
 }
 
 // set is bridge checkpoint set.
@@ -317,9 +310,7 @@ func (b *bench) set(t testing.TB, id uint64) {
 	t.Helper()
 	b.apply(t, func(image *store.Image) *store.Batch {
 		batch, _, err := stream.SetPosition{Key: key, Kind: b.opts.Kind, ID: id, Epoch: stream.NextEpoch(image, time.Now()), Now: time.Now()}.Batch(t.Context(), b.store)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		return batch
 	})
 }
@@ -329,17 +320,13 @@ func copyStore(t testing.TB, s store.Store) store.Store {
 	t.Helper()
 	ctx, to := context.Background(), storememory.New()
 	image, err := s.Load(ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	b := &store.Batch{Epoch: image.Epoch, Registrations: image.Registrations}
 	for k, p := range image.Shards {
 		change := store.ShardChange{Key: k, Progress: &p}
 		for kind := store.Gaps; kind <= store.SchemaPart; kind++ {
 			for part, err := range s.Parts(ctx, k, kind, 0) {
-				if err != nil {
-					t.Fatal(err)
-				}
+				must.OK(t, err)
 				change.Parts = append(change.Parts, part)
 			}
 		}
@@ -347,17 +334,13 @@ func copyStore(t testing.TB, s store.Store) store.Store {
 	}
 	view := store.ViewChange{Stream: "items"}
 	for one, err := range s.Scan(ctx, "items") {
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		one.Entity = slices.Clone(one.Entity)
 		view.Changes = append(view.Changes, one)
 	}
 	if len(view.Changes) > 0 {
 		b.Views = append(b.Views, view)
 	}
-	if err := to.Apply(ctx, b); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, to.Apply(ctx, b))
 	return to
 }

@@ -2,20 +2,22 @@ package shard_test
 
 import (
 	"context"
-	"errors"
+	"fmt"
 	"math"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"example.org/bridge/event"
 	"example.org/bridge/internal/shard"
 	"example.org/bridge/reconcile"
 	"example.org/bridge/source"
 )
 
 // later waits for a condition for hours, which cost nothing.
-func later(t *testing.T, what string, condition func() bool) {
+func later(t testing.TB, what string, condition func() bool) {
 	t.Helper()
 	for began := time.Now(); !condition(); wait(t, time.Minute) {
 		if time.Since(began) > 5*time.Hour {
@@ -24,102 +26,29 @@ func later(t *testing.T, what string, condition func() bool) {
 	}
 }
 
-// waitIdle waits until the shard is idle.
-func waitIdle(t *testing.T, s *shard.Shard) {
-	t.Helper()
-	later(t, "the shard is idle", func() bool { synctest.Wait(); return s.Idle() })
-}
-
 // TestAnIdleShard is one whose next poll is an hour away: what happens before, something else has
 // caused.
 func TestAnIdleShard(t *testing.T) {
-	slow := func(t *testing.T) (b *bench, s *shard.Shard, stop func()) {
-		b = newBench(t)
-		b.opts.PollInterval, b.tick = 30*time.Minute, 10*time.Second
-		b.insert(3)
-		s, stop = b.run(t)
-		later(t, "the rows are there", func() bool { return b.count(topic) == 3 })
-		waitIdle(t, s)
-		return b, s, stop
-	}
-	soon := func(t *testing.T, do func()) {
-		t.Helper()
-		began := time.Now()
-		do()
-		if took := time.Since(began); took > time.Minute {
-			t.Errorf("after %s", took)
-		}
-	}
-	instantly(t, "publishes what is nominated at once", func(t *testing.T) {
-		b := newViewBench(t, false)
-		b.opts.PollInterval, b.tick = 30*time.Minute, 10*time.Second
-		row := b.table.Insert("a", "1", "0")
-		s, _ := b.run(t)
-		later(t, "the row is there", func() bool { return b.count(topic) == 1 })
-		waitIdle(t, s)
-		b.table.Delete(row)
-		soon(t, func() {
-			if v, err := s.Nominate(t.Context(), reconcile.Nomination{Entities: [][]byte{entity("a")}}); err != nil || v.Deleted != 1 {
-				t.Errorf("%+v, %v", v, err)
-			}
-		})
-		b.expectSaid(t, "Added a=1", "Deleted a")
-		waitIdle(t, s)
-	})
-	instantly(t, "is stopped at once", func(t *testing.T) {
-		_, s, stop := slow(t)
-		defer stop()
-		soon(t, func() {
-			s.Stop(errors.New("another bridge"))
-			stopped(t, s)
-		})
-	})
-	instantly(t, "ends at once, and another process goes on", func(t *testing.T) {
-		b, s, stop := slow(t)
-		soon(t, stop)
-		if s.Idle() {
-			t.Error("it is idle behind its end")
-		}
-		if _, err := s.Nominate(t.Context(), reconcile.Nomination{Rows: []source.Range{{First: 1, Last: 1}}}); err == nil {
-			t.Error("it takes nominations behind its end")
-		}
-		b.insert(1)
-		b.opts.PollInterval = time.Millisecond
-		_, stop = b.run(t)
-		defer stop()
-		eventually(t, "the row is there", func() bool { return b.count(topic) == 4 })
-		expectRun(t, b.ids(topic), 1, 4)
-	})
-	instantly(t, "finds late rows, sees its table go, and come back", func(t *testing.T) {
-		b := newBench(t)
-		b.opts.PollInterval, b.tick = time.Second, time.Second
-		b.insert(1)
-		open := b.table.Open("name", "2020-01-01 00:00:00.000000")
-		b.insert(1)
-		s, _ := b.run(t)
-		eventually(t, "two rows are there", func() bool { return b.count(topic) == 2 })
+	const slow = "poll-every 30m; look 10s; insert 3; run; count-later 3; idle;"
+	viewScripts(t, false, map[string]string{"publishes what is nominated at once": `
+		poll-every 30m; look 10s; row a 1 0; run; count-later 1; idle; delete 1; moment; nominate a = deleted=1; soon;
+		said Added a=1, Deleted a; idle`})
+	rowScripts(t, map[string]string{
+		"is stopped at once": slow + "moment; stop-for-good; stopped; soon; stop",
+		"ends at once, and another process goes on": slow + `
+			moment; stop; soon; busy; nominate-fails 1-1; insert 1; poll-every 1ms; run; count 4; ids 1-4; stop`,
 		// The id in flight is polled, so the shard is not idle.
-		wait(t, 20*time.Second)
-		if s.Idle() {
-			t.Error("a shard with a hot gap is idle")
-		}
-		b.table.Commit(open)
-		eventually(t, "the late row is there", func() bool { return b.count(topic) == 3 })
-		waitIdle(t, s)
-		b.table.Fail(1, source.ErrMissing)
-		eventually(t, "it stops", func() bool { return s.Status().State == shard.Stopped })
-		b.insert(1)
-		eventually(t, "it goes on", func() bool { return b.count(topic) == 4 })
-		waitIdle(t, s)
-		b.table.Truncate()
-		b.insert(1)
-		eventually(t, "ids are used again", func() bool { return s.Status().Cause == shard.CauseIDsReused })
+		"finds late rows, sees its table go, and come back": `
+			poll-every 1s; look 1s; insert 1; begin name old; insert 1; run; count 2; wait 20s; busy; commit; count 3; idle;
+			missing 1; stopped; insert 1; count 4; idle; truncate; insert 1; reused`,
+		"is not idle while its bus is away": slow + "hold 0; insert 1; wait 4h; busy; ids 1-3; free; count-later 4; idle; stop",
 	})
 	instantly(t, "is idle though a poll takes longer than it is to the next", func(t *testing.T) {
 		b := newBench(t)
 		b.opts.PollInterval, b.pollsPerSecond = 50*time.Millisecond, 1
 		b.insert(1)
-		s, _ := b.runHooked(t, func(source.Query) error { wait(t, 300*time.Millisecond); return nil })
+		b.hook = func(source.Query) error { wait(t, 300*time.Millisecond); return nil }
+		s, _ := b.run(t)
 		eventually(t, "it is idle", func() bool { wait(t, 70*time.Millisecond); return s.Idle() })
 	})
 	instantly(t, "is idle behind a publish of unknown outcome", func(t *testing.T) {
@@ -137,19 +66,6 @@ func TestAnIdleShard(t *testing.T) {
 		if n := b.count(topic); n != 3 {
 			t.Errorf("%d messages", n)
 		}
-	})
-	instantly(t, "is not idle while its bus is away", func(t *testing.T) {
-		b, s, stop := slow(t)
-		defer stop()
-		release := b.bus.Pause(0)
-		b.insert(1)
-		wait(t, 4*time.Hour)
-		if s.Idle() || b.count(topic) != 3 {
-			t.Error("it is idle with a batch in flight")
-		}
-		release()
-		later(t, "the row is there", func() bool { return b.count(topic) == 4 })
-		waitIdle(t, s)
 	})
 }
 
@@ -249,18 +165,190 @@ func TestReadsOfTheHeadHoldNothingThatOthersNeed(t *testing.T) {
 
 // TestAKeyBeforeTheFirstPage has an entity nominated before a shard has polled.
 func TestAKeyBeforeTheFirstPage(t *testing.T) {
-	b := newViewBench(t, false)
-	row := b.table.Insert("a", "1", "0")
-	_, stop := b.run(t)
-	b.expectSaid(t, "Added a=1")
-	b.saved(t, row)
-	stop()
-	b.table.Delete(row)
-	b.opts.PollInterval = time.Hour
-	s, _ := b.run(t)
+	s := newViewBench(t, false).play(t, "row a 1 0; run; said Added a=1; saved 1; stop; delete 1; poll-every 1h; run")
 	eventually(t, "the shard runs", func() bool {
-		_, err := s.Nominate(t.Context(), reconcile.Nomination{Entities: [][]byte{entity("a")}})
+		_, err := s.shard.Nominate(t.Context(), reconcile.Nomination{Entities: [][]byte{entity("a")}})
 		return err == nil
 	})
-	b.expectSaid(t, "Added a=1", "Deleted a")
+	s.play("said Deleted a")
+}
+
+// watched is a source that fails the test where two goroutines use it at the same time.
+type watched struct {
+	source.Shard
+	t    testing.TB
+	busy atomic.Bool
+	// around, when not nil, makes each read of rows.
+	around func(ctx context.Context, q source.Query, read func() error) error
+}
+
+// watch has the bench read its table through a watched source.
+func (b *bench) watch(t testing.TB) *watched {
+	w := &watched{Shard: b.table, t: t}
+	b.source = w
+	return w
+}
+
+func (w *watched) alone(use func() error) error {
+	if w.busy.Swap(true) {
+		w.t.Error("two goroutines use the source")
+	}
+	defer w.busy.Store(false)
+	return use()
+}
+
+func (w *watched) Read(ctx context.Context, q source.Query, p *source.Page) error {
+	return w.alone(func() error {
+		read := func() error { return w.Shard.Read(ctx, q, p) }
+		if w.around == nil {
+			return read()
+		}
+		return w.around(ctx, q, read)
+	})
+}
+
+func (w *watched) ReadIDs(ctx context.Context, ranges []source.Range, uncommitted bool, limit int, ids *source.IDs) error {
+	return w.alone(func() error { return w.Shard.ReadIDs(ctx, ranges, uncommitted, limit, ids) })
+}
+
+// ofTail reports whether q asks for a page of the tail.
+func ofTail(q source.Query) bool { return q.Ranges == nil && q.Keys == nil }
+
+// quiesce waits, in a synctest bubble, until everything else is blocked before an event is made,
+// once in so many events.
+func (b *bench) quiesce(every int) {
+	made := 0
+	b.opts.Route = func(*event.Event) string {
+		if made++; made%every == 0 {
+			synctest.Wait()
+		}
+		return topic
+	}
+}
+
+func TestAPageWaitsForABusNoLongerThanItIsTrue(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newViewBench(t, false)
+		for i := range 600 {
+			b.table.Insert(fmt.Sprint("e", i+1), "1", "0")
+		}
+		b.quiesce(50)
+		var highest atomic.Uint64
+		b.watch(t).around = func(_ context.Context, q source.Query, read func() error) error {
+			if ofTail(q) {
+				highest.Store(q.After)
+			}
+			return read()
+		}
+		release := b.bus.Pause(10)
+		_, stop := b.run(t)
+		<-time.After(time.Second)
+		const share = 4 << 20
+		if got := b.opts.Limits.InFlight(); got < share {
+			t.Errorf("%d bytes are in flight, less than one page that waits", got)
+		}
+		<-time.After(20 * time.Second)
+		if got := b.opts.Limits.InFlight(); got > share {
+			t.Errorf("%d bytes are in flight still", got)
+		}
+		row := highest.Load() + 50
+		if row > 550 {
+			t.Fatalf("the page behind %d was read", highest.Load())
+		}
+		b.table.Update(row, fmt.Sprint("e", row), "2", "0")
+		release()
+		b.saved(t, 600)
+		stop()
+		for _, one := range b.said(t) {
+			if one.row == row && one.text != fmt.Sprintf("Added e%d=2", row) {
+				t.Errorf("row %d of a page that waited: %s", row, one.text)
+			}
+		}
+	})
+}
+
+// TestManyShardsWithLittleMemory has rows larger than what a read reserves, too.
+func TestManyShardsWithLittleMemory(t *testing.T) {
+	const shards, rows, most, reads = 8, 500, 64 << 10, 2
+	limits := shard.NewLimits(most, 1, reads)
+	stream := limits.Stream()
+	var reading, tooMany atomic.Int64
+	around := func(_ context.Context, _ source.Query, read func() error) error {
+		if reading.Add(1) > reads || limits.InFlight() > most {
+			tooMany.Add(1)
+		}
+		defer reading.Add(-1)
+		// Others have the processor.
+		wait(t, 100*time.Microsecond)
+		return read()
+	}
+	var all []*bench
+	for range shards {
+		b := newViewBench(t, false)
+		b.shared, b.opts.Limits = true, stream
+		for i := range rows {
+			value := "1"
+			if i%50 == 0 {
+				value = strings.Repeat("x", 9000)
+			}
+			b.table.Insert(fmt.Sprint("e", i+1), value, "0")
+		}
+		b.watch(t).around = around
+		s, _ := b.run(t)
+		go func() {
+			eventually(t, "the shard reaches", func() bool { _, ok := s.Reach(); return ok })
+			for i := 0; b.position(t) < rows && t.Context().Err() == nil; i++ {
+				_, _ = s.Nominate(t.Context(), reconcile.Nomination{Entities: [][]byte{entity(fmt.Sprint("e", i%rows+1))}})
+			}
+		}()
+		all = append(all, b)
+	}
+	for _, b := range all {
+		b.saved(t, rows)
+		if got := b.count(topic); got != rows {
+			t.Errorf("%d events of %d rows", got, rows)
+		}
+	}
+	eventually(t, "nothing is reserved", func() bool { return limits.InFlight() == 0 })
+	if n := tooMany.Load(); n > 0 {
+		t.Errorf("%d reads beyond the limits", n)
+	}
+}
+
+func TestUpdatesLeaveTheTailItsTurnWhereTheBusIsSlow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newViewBench(t, true)
+		// The bus takes a batch every five seconds.
+		gate, over := make(chan struct{}), make(chan struct{})
+		b.sink = gatedSink{b.bus, gate}
+		go func() {
+			for {
+				select {
+				case <-time.After(5 * time.Second):
+				case <-over:
+					return
+				}
+				select {
+				case gate <- struct{}{}:
+				case <-over:
+					return
+				}
+			}
+		}()
+		b.table.Insert("a", "0", "0", now())
+		_, stop := b.run(t)
+		b.saved(t, 1)
+		for i := range 30 {
+			b.table.Update(1, "a", fmt.Sprint(i+1), "0", now())
+			if i == 1 {
+				b.table.Insert("b", "0", "0", now())
+			}
+			<-time.After(2 * time.Second)
+		}
+		if got := b.position(t); got != 2 {
+			t.Errorf("the position is %d a minute after row 2 was inserted", got)
+		}
+		stop()
+		close(over)
+	})
 }

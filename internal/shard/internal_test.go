@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"example.org/bridge/internal/null"
+	"example.org/bridge/sink"
 	"example.org/bridge/source"
 )
 
@@ -139,4 +140,20 @@ func TestRateOfLateRows(t *testing.T) {
 			t.Errorf("%d rows pass at once with a lower limit", n)
 		}
 	})
+}
+
+// Count counts a row with a key at a moment.
+func (l *DeadLetterLimit) Count(row uint64, now time.Time, key string) error {
+	return l.count(&sink.Message{Shard: "items", RowID: row, Key: []byte(key)}, "too large", now)
+}
+
+// Idle reports whether the shard owns no goroutine: it is kept until its next poll.
+func (s *Shard) Idle() bool {
+	p := s.scheduler.Load()
+	if p == nil {
+		return false
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return s.scheduled.kept
 }

@@ -2,6 +2,7 @@ package shard_test
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"testing"
 	"time"
@@ -12,7 +13,94 @@ import (
 	"example.org/bridge/sink"
 	"example.org/bridge/source"
 	sourcememory "example.org/bridge/source/sourcetest/memory"
+	"example.org/bridge/tests/must"
 )
+
+// losses are what is left of a store of which a copy was made.
+var losses = []string{"restore", "lost"}
+
+// TestAReleaseStreamIsReadBack: rows on the bus are not published again, also where their messages
+// have expired. Rows that it lacks are, also below those that it has.
+func TestAReleaseStreamIsReadBack(t *testing.T) {
+	for start, ids := range map[string]string{"": "1-200", "latest": "51-200"} {
+		for _, loss := range losses {
+			instantly(t, fmt.Sprintf("with the store %s, START=%s", loss, start), func(t *testing.T) {
+				newBench(t).play(t, start+`; insert 50; run; saved 50; begin late old; insert 49; saved 100; copy; insert 50; saved 150; stop;`+
+					loss+"; insert 50; run; saved 200; commit; has 51; polls 5; stop; sorted-ids "+ids)
+			})
+		}
+	}
+}
+
+// TestTheBusLostItsTail (rule 21): what it has lost is published again.
+func TestTheBusLostItsTail(t *testing.T) {
+	for name, then := range map[string]string{
+		"and nothing has changed":                      "",
+		"and the entity is as it was":                  "replace a 1",
+		"and the entity has changed":                   "replace a 3",
+		"and the entity is gone":                       "remove a",
+		"and the entity is as it was, in the same row": "update a 1",
+	} {
+		instantly(t, name, func(t *testing.T) {
+			l := newLife(t, plain, 1)
+			l.begin(t)
+			l.happen("replace a 2")
+			l.lived(t)
+			l.bus.Lose(topic, 1)
+			l.happen(then)
+			l.lived(t)
+			// What is published again may follow on the former event.
+			l.late = true
+			l.agrees(t)
+			if of, _ := l.events(t); len(of["b"]) != 1 {
+				t.Errorf("%d events of b, which the bus has not lost", len(of["b"]))
+			}
+			l.saysNothingNew(t)
+		})
+	}
+}
+
+// TestWhatHasExpired (rules 22 and 27).
+func TestWhatHasExpired(t *testing.T) {
+	instantly(t, "is of no account where the store has it", func(t *testing.T) {
+		l := newLife(t, plain, 1)
+		l.begin(t)
+		l.bus.Expire(topic, 2)
+		l.saysNothingNew(t)
+	})
+	for _, loss := range losses {
+		// The last message says that all before it was published.
+		instantly(t, "of a release stream is not published again, with the store "+loss, func(t *testing.T) {
+			newBench(t).play(t, `batch 10; insert 50; run-to 50; copy; insert 50; run-to 100; insert 1; run-to 101; expire 100;`+
+				loss+"; insert 1; run; saved 102; polls 5; stop; ids 1-102")
+		})
+	}
+}
+
+// TestABusThatCannotBeReadBack: a release stream goes on from the store, and repeats what was not
+// acknowledged.
+func TestABusThatCannotBeReadBack(t *testing.T) {
+	b := newBench(t)
+	b.unread = true
+	b.insert(100)
+	b.runTo(t, 100)
+	b.insert(50)
+	killed := *b
+	killed.sink, killed.opts.ShutdownTimeout = deafSink{b.bus}, time.Millisecond
+	_, stop := killed.run(t)
+	eventually(t, "published", func() bool { return b.count(topic) == 150 })
+	stop()
+	b.runTo(t, 150)
+	all := b.bus.Messages(topic)
+	if len(all) != 200 {
+		t.Fatalf("%d messages, want 150 and 50 again", len(all))
+	}
+	for i := range 50 {
+		if one, again := &all[100+i], &all[150+i]; one.ID != again.ID || string(one.Value) != string(again.Value) || one.State.Epoch == again.State.Epoch {
+			t.Errorf("row %d is repeated as another event, or in the same epoch:\n%s\n%s", one.RowID, one.Value, again.Value)
+		}
+	}
+}
 
 // gatedSink publishes a batch for each token at its gate, and all once that is closed.
 type gatedSink struct {
@@ -43,24 +131,16 @@ func (s silentSink) Publish(ctx context.Context, batch []sink.Message) (sink.Out
 func TestATopicThatIsMadeAgainIsRegistered(t *testing.T) {
 	instantly(t, "before anything is looked up", func(t *testing.T) {
 		b := newViewBench(t, false)
-		b.tick = time.Minute
-		b.insertRows(3, true)
-		b.run(t)
-		b.saved(t, 3)
+		s := b.play(t, "look 1m; row a 1 0; row b 1 0; row c 1 0; run; saved 3")
 		b.bus.Wipe()
 		for _, destination := range b.destinations {
 			b.bus.Create(destination)
 		}
-		b.table.Insert("again", "1", "0")
-		b.saved(t, 4)
+		s.play("row again 1 0; saved 4")
 		list, err := b.store.Lookup(t.Context(), "items", store.Asks(entity("again")), nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		image, err := b.store.Load(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		if !slices.ContainsFunc(image.Registrations, func(r store.Registration) bool {
 			return r.Number == list[0].At.TP && r.TP == topic && !r.Retired
 		}) {
@@ -97,9 +177,7 @@ func TestATopicThatIsNotRegisteredInTime(t *testing.T) {
 		b.saved(t, 3)
 		lookup := func() []store.Entry {
 			list, err := b.store.Lookup(t.Context(), "items", store.Asks(entity(entityName(0)), entity(entityName(2))), nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			return list
 		}
 		for _, e := range lookup() {
@@ -123,30 +201,17 @@ func TestRowsOfAReleaseStreamThatReconcileFoundAreReadBack(t *testing.T) {
 	b := newBench(t)
 	b.table = sourcememory.NewTable(source.Spec{Table: "items", ID: "id"},
 		source.Column{Name: "id", Kind: source.Int}, source.Column{Name: "name", Kind: source.Text})
-	b.opts.GapTTL, b.opts.HotFor, b.opts.SweepEvery = time.Nanosecond, time.Millisecond, time.Millisecond
-	b.table.Insert("a")
-	b.table.InsertAt(3, "c")
-	s, stop := b.run(t)
-	eventually(t, "unpolled", func() bool { return s.Status().Gaps.Unpolled == 1 })
-	stop()
-	b.table.InsertAt(2, "b")
+	s := b.play(t, "gives-up; row a; at 3 c; run; unpolled 1; stop; at 2 b")
 	killed := *b
 	killed.sink, killed.opts.ShutdownTimeout = deafSink{b.bus}, time.Millisecond
-	s, stop = killed.run(t)
-	named := reconcile.Nomination{Rows: []source.Range{{First: 1, Last: 3}}}
-	eventually(t, "the shard reaches", func() bool { _, ok := s.Reach(); return ok })
-	nominating := s
-	go func() { _, _ = nominating.Nominate(t.Context(), named) }() // it is killed
-	eventually(t, "published", func() bool { return b.count(topic) == 3 })
+	nominating, stop := killed.run(t)
+	eventually(t, "the shard reaches", func() bool { _, ok := nominating.Reach(); return ok })
+	go func() {
+		_, _ = nominating.Nominate(t.Context(), reconcile.Nomination{Rows: []source.Range{{First: 1, Last: 3}}})
+	}() // it is killed
+	s.play("count 3")
 	stop()
-	s, stop = b.run(t)
-	if v := nominate(t, s, named); v != (reconcile.Verdict{}) {
-		t.Errorf("verdict %+v", v)
-	}
-	stop()
-	if got := b.ids(topic); !slices.Equal(got, []uint64{1, 3, 2}) {
-		t.Errorf("published %v", got)
-	}
+	s.play("run; nominate 1-3 =; stop; ids 1 3 2")
 }
 
 // TestAReconcileIsDueWhereTheStoreWasLost, also after a restart, until one has compared the whole

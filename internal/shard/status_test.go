@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -16,25 +15,23 @@ import (
 	"example.org/bridge/internal/shard"
 	"example.org/bridge/internal/stream"
 	"example.org/bridge/internal/tap"
-	"example.org/bridge/reconcile"
 	"example.org/bridge/sink"
 	"example.org/bridge/source"
+	"example.org/bridge/source/ledger"
+	sourcememory "example.org/bridge/source/sourcetest/memory"
+	"example.org/bridge/tests/must"
 )
 
 // setPause pauses the shard of a bench, or resumes it, as a command does.
 func setPause(t testing.TB, b *bench, s *shard.Shard, on bool) {
 	t.Helper()
 	image, err := b.store.Load(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	batch, err := stream.SetPause{Stream: "items", Table: s.Status().Shard, On: on, Now: time.Now()}.Batch(&image)
 	if err == nil {
 		err = b.store.Apply(t.Context(), batch)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	since := time.Time{}
 	if on {
 		since = time.Now()
@@ -51,68 +48,27 @@ func paused(t testing.TB, s *shard.Shard) {
 func TestPause(t *testing.T) {
 	t.Run("what is in flight is published and committed, then nothing is read, and nothing is repeated", func(t *testing.T) {
 		b := newBench(t)
-		b.insert(1000)
-		release := b.bus.Pause(450)
-		s, stop := b.run(t)
-		eventually(t, "the bus stands still", func() bool { return b.count(topic) == 450 })
-		setPause(t, b, s, true)
-		if status := s.Status(); status.State == shard.Paused || status.PausedAt.IsZero() {
+		s := b.play(t, "insert 1000; hold 450; run; count 450; pause")
+		if status := s.shard.Status(); status.State == shard.Paused || status.PausedAt.IsZero() {
 			t.Errorf("with a batch in flight it is %s since %v", status.State, status.PausedAt)
 		}
-		release()
-		paused(t, s)
-		stored := b.count(topic)
+		s.play("free; paused")
+		stored, reads := b.count(topic), b.table.Reads()
 		if got := b.position(t); got != uint64(stored) || stored < 450 || stored > 600 {
 			t.Errorf("%d rows are on the bus, the position is %d", stored, got)
 		}
-		reads := b.table.Reads()
-		wait(t, 50*time.Millisecond)
-		if status := s.Status(); b.table.Reads() != reads || b.count(topic) != stored || status.LagSeconds != nil {
+		s.play("wait 50ms; nominate-fails 1-1")
+		if status := s.shard.Status(); b.table.Reads() != reads || b.count(topic) != stored || status.LagSeconds != nil {
 			t.Errorf("%d reads and %d messages while it is paused, its lag is %v", b.table.Reads()-reads, b.count(topic)-stored, status.LagSeconds)
 		}
-		if _, err := s.Nominate(t.Context(), reconcile.Nomination{Rows: []source.Range{{First: 1, Last: 1}}}); err == nil {
-			t.Error("it takes a nomination")
-		}
-		stop()
-		s, _ = b.run(t)
-		paused(t, s)
-		setPause(t, b, s, false)
-		b.saved(t, 1000)
-		expectRun(t, b.ids(topic), 1, 1000)
+		s.play("stop; run; paused; resume; saved 1000; ids 1-1000")
 	})
-	instantly(t, "an idle shard is paused at once, and stops for another process", func(t *testing.T) {
-		b := newBench(t)
-		b.opts.PollInterval, b.tick = 30*time.Minute, 10*time.Second
-		b.insert(3)
-		s, _ := b.run(t)
-		later(t, "the rows are there", func() bool { return b.count(topic) == 3 })
-		waitIdle(t, s)
-		began := time.Now()
-		setPause(t, b, s, true)
-		paused(t, s)
-		s.Stop(errors.New("another bridge"))
-		stopped(t, s)
-		if took := time.Since(began); took > time.Minute {
-			t.Errorf("after %s", took)
-		}
-	})
-	instantly(t, "gaps do not age", func(t *testing.T) {
-		b := newBench(t)
-		b.opts.GapTTL, b.opts.PollInterval, b.tick = time.Hour, 10*time.Second, time.Minute
-		b.insert(2)
-		b.table.InsertAt(10, "n", old)
-		s, _ := b.run(t)
-		b.saved(t, 10)
-		setPause(t, b, s, true)
-		paused(t, s)
-		wait(t, 3*time.Hour)
-		setPause(t, b, s, false)
-		wait(t, 30*time.Minute)
-		b.table.InsertAt(5, "late", old)
-		wait(t, 10*time.Minute)
-		if got := b.ids(topic); !slices.Equal(got, []uint64{1, 2, 10, 5}) {
-			t.Errorf("got rows %v", got)
-		}
+	rowScripts(t, map[string]string{
+		"an idle shard is paused at once, and stops for another process": `
+			poll-every 30m; look 10s; insert 3; run; count-later 3; idle; moment; pause; paused; stop-for-good; stopped; soon`,
+		"gaps do not age": `
+			ttl 1h; poll-every 10s; look 1m; insert 2; at 10 n old; run; saved 10; pause; paused; wait 3h; resume;
+			wait 30m; at 5 late old; wait 10m; ids 1-2 10 5`,
 	})
 }
 
@@ -232,13 +188,9 @@ func TestWhatIsAcknowledgedIsShown(t *testing.T) {
 	b.opts.Tap, b.opts.Timed, b.opts.DeadLetter = new(tap.Tap), true, deadTopic
 	b.opts.Tombstones = shard.NewTombstones(nil, b.opts.Logger)
 	listener, err := b.opts.Tap.Listen("items")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	other, err := b.opts.Tap.Listen("other")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	b.run(t)
 	var got []*tap.Event
 	more := func(want int) {
@@ -296,18 +248,9 @@ func TestWhatIsAcknowledgedIsShown(t *testing.T) {
 // TestTrafficOfAShard holds what a shard says of its traffic against what is on the bus.
 func TestTrafficOfAShard(t *testing.T) {
 	instantly(t, "rows, late ones and dead letters are counted once", func(t *testing.T) {
-		b := newBench(t)
-		b.insert(5)
-		open := b.table.Open("late", old)
-		b.insert(14)
-		b.opts.DeadLetter = deadTopic
-		b.bus.Reject(refuseRows(10, 12))
-		s, _ := b.run(t)
-		eventually(t, "drained", func() bool { return b.position(t) == 20 && s.Status().Gaps.InFlight == 1 })
-		b.table.Commit(open)
-		eventually(t, "published late", func() bool { return b.count(topic) == 17 })
-		b.polls(t, 2)
-		got := s.FullStatus().Traffic
+		s := newBench(t).play(t, `
+			dead-letters; insert 5; begin late old; insert 14; refuse 10 12; run; saved 20; flying 1; commit; count 17; polls 2`)
+		got := s.shard.FullStatus().Traffic
 		sum := uint32(0)
 		for _, n := range got.Published.LastHour {
 			sum += n
@@ -317,22 +260,145 @@ func TestTrafficOfAShard(t *testing.T) {
 		}
 	})
 	instantly(t, "a backlog begins where the shard was last drained", func(t *testing.T) {
-		b := newBench(t)
-		b.insert(10)
-		s, _ := b.run(t)
-		drained(t, s)
-		b.polls(t, 2)
-		if s.FullStatus().Backlog != nil {
+		s := newBench(t).play(t, "insert 10; run; drained; polls 2")
+		backlog := func() *shard.Backlog { return s.shard.FullStatus().Backlog }
+		if backlog() != nil {
 			t.Error("one that is drained has a backlog")
 		}
-		release := b.bus.Pause(0)
-		b.insert(30)
-		eventually(t, "behind", func() bool { return s.FullStatus().Backlog != nil })
-		if got := s.FullStatus().Backlog; got.IDs != 30 || got.Percent != 0 {
+		s.play("hold 0; insert 30")
+		eventually(t, "behind", func() bool { return backlog() != nil })
+		if got := backlog(); got.IDs != 30 || got.Percent != 0 {
 			t.Errorf("it did not begin at 10: %+v", got)
 		}
-		release()
-		drained(t, s)
-		eventually(t, "drained at 40", func() bool { return s.FullStatus().Backlog == nil })
+		s.play("free; drained")
+		eventually(t, "drained at 40", func() bool { return backlog() == nil })
 	})
+}
+
+// lagging polls the status until done, and fails the test if the shard says before that that
+// nothing waits.
+func lagging(t *testing.T, s *shard.Shard, what string, least time.Duration, done func() bool) {
+	t.Helper()
+	deadline := time.Now().Add(4 * time.Minute)
+	tick := time.NewTicker(200 * time.Microsecond)
+	defer tick.Stop()
+	for range tick.C {
+		status := s.Status()
+		if done() {
+			return
+		}
+		if status.LagSeconds == nil || lagOf(status) < least {
+			t.Fatalf("lag %s (known %v) while %s, want %s or more", lagOf(status), status.LagSeconds != nil, what, least)
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("not within a minute: %s", what)
+		}
+	}
+}
+
+// lagOf returns the lag of a shard, 0 where it is not known.
+func lagOf(s shard.Status) time.Duration {
+	if s.LagSeconds == nil {
+		return 0
+	}
+	return time.Duration(*s.LagSeconds * float64(time.Second))
+}
+
+func drained(t testing.TB, s *shard.Shard) {
+	t.Helper()
+	eventually(t, "drained", func() bool { status := s.Status(); return status.LagSeconds != nil && lagOf(status) == 0 })
+}
+
+// withoutCreated is a bench whose rows have no time of their own.
+func withoutCreated(t *testing.T) *bench {
+	b := newBench(t)
+	b.table = sourcememory.NewTable(source.Spec{Table: "items", ID: "id"},
+		source.Column{Name: "id", Kind: source.Int}, source.Column{Name: "name", Kind: source.Text})
+	return b
+}
+
+// TestLagCounts goes through the ways in which committed rows wait.
+func TestLagCounts(t *testing.T) {
+	t.Run("a backlog without a CREATED from when it was first seen", func(t *testing.T) {
+		b := withoutCreated(t)
+		b.opts.BatchRows = 1
+		for range 1000 {
+			b.table.Insert("name")
+		}
+		s, _ := b.run(t)
+		eventually(t, "begun", func() bool { return b.count(topic) > 0 })
+		begun := time.Now()
+		eventually(t, "half done", func() bool {
+			// What was so before and after the look was so at the look.
+			since, status := time.Since(begun), s.Status()
+			n := b.count(topic)
+			if since -= 50 * time.Millisecond; n < 950 && lagOf(status) < since {
+				t.Fatalf("lag %s after %s and %d rows", lagOf(status), since, n)
+			}
+			return n >= 950
+		})
+		drained(t, s)
+	})
+	t.Run("late rows that a limit cuts off, between the polls", func(t *testing.T) {
+		b := newBench(t)
+		b.opts.PollInterval = 30 * time.Millisecond
+		var open []uint64
+		for range 5000 {
+			open = append(open, b.table.Open("late", old))
+		}
+		b.insert(1)
+		var g gate
+		b.hook = g.pass
+		s, _ := b.run(t)
+		eventually(t, "in flight", func() bool { return s.Status().Gaps.InFlight == 5000 })
+		g.between(func() {
+			for _, id := range open {
+				b.table.Commit(id)
+			}
+		})
+		eventually(t, "a poll met more than it could read", func() bool { return lagOf(s.Status()) >= 24*time.Hour || b.count(topic) > 4500 })
+		lagging(t, s, "late rows wait", 24*time.Hour, func() bool { return b.count(topic) > 4500 })
+		drained(t, s)
+	})
+	t.Run("rows that the hold policy keeps behind an open transaction", func(t *testing.T) {
+		b := newBench(t)
+		b.opts.GapPolicy = ledger.GapHold
+		s := b.play(t, "insert 1; begin open old; insert 3; run; saved 1; flying 1")
+		polls := b.table.Reads()
+		lagging(t, s.shard, "rows are held", 24*time.Hour, func() bool { return b.table.Reads() > polls+50 })
+		s.play("commit; drained")
+	})
+	t.Run("updates by their MODIFIED, not by the age of their row", func(t *testing.T) {
+		b := newViewBench(t, true)
+		b.table = sourcememory.NewTable(source.Spec{Table: "items", ID: "id", Key: []string{"name"}, UniqueKey: true, Created: "created", Modified: "modified"},
+			source.Column{Name: "id", Kind: source.Int},
+			source.Column{Name: "name", Kind: source.Text},
+			source.Column{Name: "value", Kind: source.Text},
+			source.Column{Name: "created", Kind: source.DateTime, Precision: 6},
+			source.Column{Name: "modified", Kind: source.DateTime, Precision: 6})
+		s := b.play(t, "row a 1 old old; run; count 1; drained; hold 0; update 1 a 2 old now")
+		defer s.free()
+		eventually(t, "in flight", func() bool { return lagOf(s.shard.Status()) > 0 })
+		wait(t, 20*b.opts.PollInterval)
+		if lag := lagOf(s.shard.Status()); lag == 0 || lag > 20*time.Second {
+			t.Errorf("lag %s of an update made just now", lag)
+		}
+	})
+	t.Run("a row whose CREATED lies in the future from when it was first seen", func(t *testing.T) {
+		s := newBench(t).play(t, "window 1h; row ahead 2099; run")
+		eventually(t, "grows", func() bool { return lagOf(s.shard.Status()) > 100*time.Millisecond })
+	})
+}
+
+// TestLagIsUnknown before the first poll, and of a stopped shard whose table is gone.
+func TestLagIsUnknown(t *testing.T) {
+	b := newBench(t)
+	b.insert(3)
+	if status := b.process(t).shard.Status(); status.LagSeconds != nil || lagOf(status) != 0 {
+		t.Errorf("lag %s (known %v) before the first poll", lagOf(status), status.LagSeconds != nil)
+	}
+	s := b.play(t, "run; saved 3; drained; missing; stopped").shard
+	if status := s.Status(); status.LagSeconds != nil || lagOf(status) != 0 {
+		t.Errorf("lag %s (known %v) of a table that is gone", lagOf(status), status.LagSeconds != nil)
+	}
 }
