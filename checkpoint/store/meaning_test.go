@@ -11,6 +11,7 @@ import (
 
 	"example.org/bridge/checkpoint/store"
 	"example.org/bridge/checkpoint/store/storetest/memory"
+	"example.org/bridge/tests/must"
 )
 
 func TestMeaningDifferences(t *testing.T) {
@@ -79,9 +80,7 @@ func check[T any](t *rapid.T, want *T, kind store.Kind, form []byte, load func(c
 	s, key, progress := memory.New(), store.Key{Stream: "orders", Shard: "db.orders"}, store.Progress{Saved: time.Unix(1, 0)}
 	held := func() (*T, error) {
 		change := store.ShardChange{Key: key, Progress: &progress, Clear: []store.Kind{kind}, Parts: []store.Part{{Kind: kind, Bytes: form}}}
-		if err := s.Apply(context.Background(), &store.Batch{Shards: []store.ShardChange{change}}); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, s.Apply(context.Background(), &store.Batch{Shards: []store.ShardChange{change}}))
 		return load(context.Background(), s, key)
 	}
 	if got, err := load(context.Background(), s, key); got != nil || err != nil {

@@ -15,6 +15,7 @@ import (
 	sinkmemory "example.org/bridge/sink/sinktest/memory"
 	"example.org/bridge/source"
 	sourcememory "example.org/bridge/source/sourcetest/memory"
+	"example.org/bridge/tests/must"
 )
 
 // scene is a bus with the messages of tables, and a source to compare with it.
@@ -53,9 +54,7 @@ func (s *scene) fill(table *sourcememory.Table, what string, rows int) {
 
 func (s *scene) encoder(t *testing.T, name string) *event.Encoder {
 	e, err := event.NewEncoder(event.Options{Stream: "items", Shard: name, Kind: s.kind, Source: "db", Table: name, Format: s.format})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return e
 }
 
@@ -63,19 +62,13 @@ func (s *scene) encoder(t *testing.T, name string) *event.Encoder {
 func (s *scene) publish(t *testing.T, name string, with bool) {
 	t.Helper()
 	var page source.Page
-	if err := s.tables[name].Read(t.Context(), source.Query{Limit: 5000, MaxBytes: 1 << 20}, &page); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, s.tables[name].Read(t.Context(), source.Query{Limit: 5000, MaxBytes: 1 << 20}, &page))
 	encoder := s.encoder(t, name)
-	if err := encoder.Bind(page.Columns); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, encoder.Bind(page.Columns))
 	var batch []sink.Message
 	for i, row := range page.Rows {
 		_, e, err := encoder.Append(nil, event.Row{Row: row, Read: page.Now})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		s.seq++
 		m := sink.Message{
 			Destination: "topic", Key: e.Key, Value: e.Body, ID: e.ID, Domain: "acme", Stream: "items", Shard: name, RowID: row.ID, Origin: sink.FromTail, Time: page.Now,
@@ -261,16 +254,12 @@ func TestColumnsThatRepeatTellNothing(t *testing.T) {
 			encoder, values := s.encoder(t, "a"), make(map[uint64][]byte)
 			var page source.Page
 			read := func(table *sourcememory.Table) {
-				if err := errors.Join(table.Read(t.Context(), source.Query{Limit: 10, MaxBytes: 1 << 20}, &page), encoder.Bind(page.Columns)); err != nil {
-					t.Fatal(err)
-				}
+				must.OK(t, errors.Join(table.Read(t.Context(), source.Query{Limit: 10, MaxBytes: 1 << 20}, &page), encoder.Bind(page.Columns)))
 			}
 			read(was)
 			for _, row := range page.Rows {
 				_, e, err := encoder.Append(nil, event.Row{Row: row, Read: page.Now})
-				if err != nil {
-					t.Fatal(err)
-				}
+				must.OK(t, err)
 				values[row.ID] = e.Body
 			}
 			read(is)

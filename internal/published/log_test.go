@@ -14,6 +14,7 @@ import (
 
 	"example.org/bridge/checkpoint/store"
 	"example.org/bridge/internal/published"
+	"example.org/bridge/tests/must"
 )
 
 // saved is what a store holds of a log.
@@ -92,9 +93,7 @@ func TestLogIsWhatWasSaved(t *testing.T) {
 		}
 		for _, bound := range []int{limit, 16, 160} {
 			again, err := kept.restore(bound)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			if again.Origin() != l.Origin() {
 				t.Fatalf("the origin is %+v, want %+v", again.Origin(), l.Origin())
 			}
@@ -150,9 +149,7 @@ func TestLostRowsStay(t *testing.T) {
 	expect := func(what string, survivor uint64, ids ...uint64) {
 		t.Helper()
 		restored, err := kept.restore(32)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		for _, log := range []*published.Log{l, restored} {
 			got := log.Lost()
 			if got == nil {
@@ -246,9 +243,7 @@ func TestAListOfTheFormerVersion(t *testing.T) {
 	head = append(binary.AppendVarint(head, 5), "\x04db-1"...)
 	part := binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64([]byte{1, 9}, 3), 4)
 	l, err := restore(16, store.Part{Number: 0, Bytes: head}, store.Part{Number: 9, Bytes: part})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	now := published.Origin{Shape: 1, Server: "db-1/shop", Started: 5}
 	if l.SetOrigin(now); len(l.Rows()) != 0 || l.Origin() != now {
 		t.Errorf("%d rows of %+v", len(l.Rows()), l.Origin())

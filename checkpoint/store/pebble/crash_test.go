@@ -24,6 +24,7 @@ import (
 
 	"example.org/bridge/checkpoint/store"
 	"example.org/bridge/checkpoint/store/storetest"
+	"example.org/bridge/tests/must"
 	"example.org/bridge/tests/testall"
 )
 
@@ -92,17 +93,11 @@ func waitForEnd(*Store) error {
 func kill(t *testing.T, c *exec.Cmd, after int, opened func()) (lines []string) {
 	t.Helper()
 	in, err := c.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer in.Close()
 	out, err := c.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := c.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
+	must.OK(t, c.Start())
 	for scanner := bufio.NewScanner(out); scanner.Scan(); {
 		if lines = append(lines, scanner.Text()); len(lines) == 1 {
 			opened()
@@ -182,17 +177,13 @@ func TestAfterAKillThereIsAPrefixOfWholeBatches(t *testing.T) {
 		s := openTest(t, path)
 		took := time.Since(begin)
 		n, err := storetest.Prefix(s, crashSize)
-		if err := errors.Join(err, checkLocations(s)); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, errors.Join(err, checkLocations(s)))
 		if n < synced || n < held {
 			t.Fatalf("the store holds %d batches, of which %d were synced and %d were there before", n, synced, held)
 		}
 		longest = max(longest, n-held)
 		held = n
-		if err := s.Close(); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, s.Close())
 		if took > time.Minute {
 			t.Errorf("to open took %v", took)
 		}
@@ -213,9 +204,7 @@ func TestASecondProcessIsRefusedUntilTheFirstOneEnds(t *testing.T) {
 	if _, err := Open(t.Context(), path, Options{}); !errors.Is(err, store.ErrLocked) {
 		t.Errorf("a second Open gets %v", err)
 	}
-	if err := s.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, s.Close())
 	openTest(t, path)
 }
 
@@ -284,12 +273,8 @@ func TestReadFault(t *testing.T) {
 		row[n] = uint64(n) + 1
 		changes[n] = change(n)
 	}
-	if err := s.Apply(t.Context(), &store.Batch{Views: []store.ViewChange{{Stream: "orders", Changes: changes}}}); err != nil {
-		t.Fatal(err)
-	}
-	if err := s.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, s.Apply(t.Context(), &store.Batch{Views: []store.ViewChange{{Stream: "orders", Changes: changes}}}))
+	must.OK(t, s.Close())
 	random := rand.New(rand.NewPCG(1, 5))
 	// untilFault is how many reads there are until one fails.
 	var untilFault atomic.Int32
@@ -303,9 +288,7 @@ func TestReadFault(t *testing.T) {
 	for round := range testall.Cases(10, 40) {
 		// With nothing in its cache.
 		s, err := Open(t.Context(), path, Options{fs: faulty, memtable: 256 << 10})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		var asks []store.Ask
 		moved := store.ViewChange{Stream: "orders"}
 		former := map[int]uint64{}
@@ -350,9 +333,7 @@ func TestReadFault(t *testing.T) {
 		if err := checkLocations(s); err != nil {
 			t.Fatalf("round %d: %v", round, err)
 		}
-		if err := s.Close(); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, s.Close())
 	}
 	if failed == 0 {
 		t.Error("no read has failed")

@@ -11,6 +11,7 @@ import (
 	"example.org/bridge/checkpoint/store"
 	"example.org/bridge/checkpoint/store/storetest"
 	"example.org/bridge/internal/inspect"
+	"example.org/bridge/tests/must"
 	"example.org/bridge/tests/testall"
 )
 
@@ -20,13 +21,9 @@ func filled(t *testing.T, n uint64) (path string) {
 	path = filepath.Join(t.TempDir(), "store")
 	s := openTest(t, path)
 	for i := range n {
-		if err := s.Apply(t.Context(), storetest.CrashBatch(1+i, 20<<10)); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, s.Apply(t.Context(), storetest.CrashBatch(1+i, 20<<10)))
 	}
-	if err := s.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, s.Close())
 	return path
 }
 
@@ -50,17 +47,13 @@ func largest(t *testing.T, path, pattern string) string {
 
 func write(t *testing.T, name string, b []byte) {
 	t.Helper()
-	if err := os.WriteFile(name, b, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(name, b, 0o600))
 }
 
 func read(t *testing.T, name string) []byte {
 	t.Helper()
 	b, err := os.ReadFile(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return b
 }
 
@@ -73,9 +66,7 @@ func TestWhatCannotBeOpened(t *testing.T) {
 	}
 	without := func(pattern string) func(*testing.T, string) {
 		return func(t *testing.T, path string) {
-			if err := os.RemoveAll(largest(t, path, pattern)); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, os.RemoveAll(largest(t, path, pattern)))
 		}
 	}
 	for name, c := range map[string]struct {
@@ -95,24 +86,18 @@ func TestWhatCannotBeOpened(t *testing.T) {
 		"an older format":         {in(formatFile, formatText(format-1)), store.ErrSetAside, "older", inspect.CheckpointOlder},
 		"a newer format":          {in(formatFile, formatText(format+1)), store.ErrNewer, "run the newer version", inspect.CheckpointNewer},
 		"a folder of others": {func(t *testing.T, path string) {
-			if err := os.Remove(filepath.Join(path, formatFile)); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, os.Remove(filepath.Join(path, formatFile)))
 			write(t, filepath.Join(path, "notes"), []byte("x"))
 		}, store.ErrForeign, "notes", inspect.CheckpointForeign},
 		"a file": {func(t *testing.T, path string) {
-			if err := os.RemoveAll(path); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, os.RemoveAll(path))
 			write(t, path, []byte("a shopping list"))
 		}, store.ErrForeign, "move the file away", inspect.CheckpointForeign},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			path := filepath.Join(t.TempDir(), "store")
-			if err := os.CopyFS(path, whole); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, os.CopyFS(path, whole))
 			c.make(t, path)
 			before := files(t, path)
 			if found := mustFind(t, path, c.code); found.Known != (c.code == inspect.CheckpointOlder) {
@@ -154,18 +139,14 @@ func TestADamagedManifestLeavesAPrefix(t *testing.T) {
 	path, older := filled(t, 25), 0
 	for part := range parts {
 		damaged := filepath.Join(t.TempDir(), "store")
-		if err := os.CopyFS(damaged, os.DirFS(path)); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.CopyFS(damaged, os.DirFS(path)))
 		name := largest(t, damaged, "MANIFEST-*")
 		flip(t, name, len(read(t, name))*part/parts)
 		s, err := Open(t.Context(), damaged, Options{})
 		if errors.Is(err, store.ErrSetAside) {
 			continue
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		n, err := storetest.Prefix(s, 20<<10)
 		if err != nil || n > 25 {
 			t.Errorf("part %d of the manifest is damaged: %d batches, %v", part, n, err)
@@ -230,13 +211,9 @@ func TestAFolderThatCannotBeMadeIsNamed(t *testing.T) {
 func TestFoldersOfShares(t *testing.T) {
 	t.Parallel()
 	path := t.TempDir()
-	if err := os.Mkdir(filepath.Join(path, "1-of-3"), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.Mkdir(filepath.Join(path, "1-of-3"), 0o700))
 	s, err := Open(t.Context(), path, Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if err := s.Close(); err != nil {
 		t.Error(err)
 	}

@@ -20,6 +20,7 @@ import (
 	"example.org/bridge/checkpoint/store"
 	"example.org/bridge/checkpoint/store/storetest"
 	"example.org/bridge/internal/inspect"
+	"example.org/bridge/tests/must"
 )
 
 // asNobody calls f as a user that owns no file here.
@@ -36,15 +37,11 @@ func asNobody(t *testing.T, f func()) {
 		if err == nil {
 			err = os.Chmod(dir, info.Mode()|0o055)
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 	}
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	if err := unix.Setfsuid(65534); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, unix.Setfsuid(65534))
 	defer func() {
 		if err := unix.Setfsuid(0); err != nil {
 			t.Error(err)
@@ -77,9 +74,7 @@ func files(t *testing.T, dir string) map[string]string {
 		}
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return all
 }
 
@@ -92,13 +87,9 @@ func withShards(t *testing.T) string {
 		p := store.Progress{Position: uint64(len(k.Shard)), Started: k.Shard != "new", Saved: time.Unix(1, 0)}
 		meaning := store.AppendMeaning(nil, &store.Meaning{Kind: "release", ID: "id"})
 		change := store.ShardChange{Key: k, Progress: &p, Parts: []store.Part{{Kind: store.MeaningPart, Bytes: meaning}}}
-		if err := s.Apply(t.Context(), &store.Batch{Shards: []store.ShardChange{change}}); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, s.Apply(t.Context(), &store.Batch{Shards: []store.ShardChange{change}}))
 	}
-	if err := s.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, s.Close())
 	return path
 }
 
@@ -117,9 +108,7 @@ func TestInspect(t *testing.T) {
 	})
 	t.Run("makes nothing where there is nothing, or an empty folder", func(t *testing.T) {
 		dir := t.TempDir()
-		if err := os.Mkdir(filepath.Join(dir, "folder"), 0o700); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.Mkdir(filepath.Join(dir, "folder"), 0o700))
 		for _, name := range []string{"bridge.db", "folder"} {
 			if found := mustFind(t, filepath.Join(dir, name), ""); !found.Known || !strings.Contains(found.Summary, "first run") {
 				t.Errorf("found %+v", found)
@@ -142,9 +131,7 @@ func TestInspect(t *testing.T) {
 		for name, mode := range map[string]os.FileMode{
 			filepath.Dir(path): 0o555, readable: 0o555, filepath.Join(readable, lockFile): 0o444, filepath.Join(readable, formatFile): 0o444,
 		} {
-			if err := os.Chmod(name, mode); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, os.Chmod(name, mode))
 		}
 		asNobody(t, func() {
 			for _, name := range []string{path, readable, filepath.Join(filepath.Dir(path), "new.db")} {
@@ -152,9 +139,7 @@ func TestInspect(t *testing.T) {
 			}
 		})
 		for _, dir := range []string{filepath.Dir(path), readable} {
-			if err := os.Chmod(dir, 0o700); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, os.Chmod(dir, 0o700))
 		}
 	})
 	t.Run("says that a bridge is running", func(t *testing.T) {
@@ -164,9 +149,7 @@ func TestInspect(t *testing.T) {
 		if found.Known || found.Findings[0].Severity != inspect.Note {
 			t.Errorf("found %+v", found)
 		}
-		if err := s.Close(); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, s.Close())
 		mustFind(t, path, "")
 	})
 }
@@ -175,9 +158,7 @@ func TestReadOnly(t *testing.T) {
 	path := filled(t, 3)
 	open := func() *Store {
 		s, err := OpenReadOnly(t.Context(), path, Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		return s
 	}
 	first, second := open(), open()
@@ -197,16 +178,12 @@ func TestReadOnly(t *testing.T) {
 	if _, err := Open(t.Context(), path, Options{}); !errors.Is(err, store.ErrLocked) {
 		t.Errorf("a store that is read is opened: %v", err)
 	}
-	if err := errors.Join(first.Close(), second.Close(), second.Close()); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, errors.Join(first.Close(), second.Close(), second.Close()))
 	s := openTest(t, path)
 	if _, err := OpenReadOnly(t.Context(), path, Options{}); !errors.Is(err, store.ErrLocked) {
 		t.Errorf("a store that is open is read: %v", err)
 	}
-	if err := s.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, s.Close())
 	if _, err := OpenReadOnly(t.Context(), filepath.Join(path, "none"), Options{}); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("without a store: %v", err)
 	}
@@ -218,15 +195,11 @@ func TestOpenOrReplace(t *testing.T) {
 	reopen := func(held uint64) {
 		t.Helper()
 		s, err := OpenOrReplace(context.Background(), path, Options{Log: slog.New(slog.NewTextHandler(&lines, nil))})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		if n, err := storetest.Prefix(s, 20<<10); n != held || err != nil {
 			t.Errorf("the store has %d batches, %v", n, err)
 		}
-		if err := s.Close(); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, s.Close())
 	}
 	if reopen(3); lines.Len() > 0 {
 		t.Errorf("logged %s", &lines)
@@ -242,9 +215,7 @@ func TestOpenOrReplace(t *testing.T) {
 	}
 	// A store that was not finished is made again.
 	path = filled(t, 3)
-	if err := os.Remove(filepath.Join(path, formatFile)); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.Remove(filepath.Join(path, formatFile)))
 	reopen(0)
 	s, err := OpenOrReplace(t.Context(), filepath.Dir(path), Options{})
 	if !errors.Is(err, store.ErrForeign) || !reflect.ValueOf(s).IsNil() {

@@ -8,6 +8,7 @@ import (
 
 	"example.org/bridge/checkpoint/store"
 	"example.org/bridge/checkpoint/store/storetest"
+	"example.org/bridge/tests/must"
 	"example.org/bridge/tests/testall"
 )
 
@@ -93,9 +94,7 @@ func openTest(t testing.TB, path string) *Store { return openWith(t, path, nil) 
 func openWith(t testing.TB, path string, hash func([]byte) uint64) *Store {
 	t.Helper()
 	s, err := Open(t.Context(), path, Options{memtable: 256 << 10, hash: hash})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	t.Cleanup(func() {
 		if !s.closed.Load() && s.damage.Load() == nil {
 			if err := checkLocations(s); err != nil {
@@ -115,9 +114,7 @@ func fixture(t *testing.T, hash func([]byte) uint64) storetest.Fixture {
 	s := openWith(t, path, hash)
 	return storetest.Fixture{Store: s, Reopen: func() store.Store {
 		t.Helper()
-		if err := s.Close(); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, s.Close())
 		s = openWith(t, path, hash)
 		return s
 	}}
@@ -143,25 +140,19 @@ func TestOnlyANewStoreHasAFilterUntilItIsFull(t *testing.T) {
 		if got := s.fresh.Load() != nil; got != (n < 6) {
 			t.Fatalf("before batch %d there is a filter: %v", n, got)
 		}
-		if err := s.Apply(t.Context(), storetest.CrashBatch(1+n, 1000)); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, s.Apply(t.Context(), storetest.CrashBatch(1+n, 1000)))
 		if got, err := storetest.Prefix(s, 1000); err != nil {
 			t.Fatalf("%d batches: %v", got, err)
 		}
 	}
 	change := store.Change{Entity: []byte("a"), Entry: store.Entry{Shard: "db.orders", Row: 1, State: store.Live}}
-	if err := s.Apply(t.Context(), &store.Batch{Views: []store.ViewChange{{Stream: "orders", Changes: []store.Change{change}}}}); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, s.Apply(t.Context(), &store.Batch{Views: []store.ViewChange{{Stream: "orders", Changes: []store.Change{change}}}}))
 	for range 2 {
 		got, err := s.Lookup(t.Context(), "orders", store.Asks(change.Entity), nil)
 		if err != nil || got[0] != change.Entry || s.fresh.Load() != nil {
 			t.Fatalf("%+v, %v", got, err)
 		}
-		if err := s.Close(); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, s.Close())
 		s = openTest(t, path)
 	}
 }
