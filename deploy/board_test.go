@@ -69,7 +69,7 @@ func metrics(t *testing.T) map[string]metric {
 	// A link leads nowhere from a board.
 	table = regexp.MustCompile(`\[([^\]]*)\]\([^)]*\)`).ReplaceAllString(table, "$1")
 	all := make(map[string]metric)
-	for _, row := range regexp.MustCompile("(?m)^\\| `([a-z_]+)` \\| ([^|]*) \\| (.*) \\|$").FindAllStringSubmatch(table, -1) {
+	for _, row := range regexp.MustCompile("(?m)^\\| `([a-z_]+)` \\| ([^|]*)\\| (.*) \\|$").FindAllStringSubmatch(table, -1) {
 		labels := strings.FieldsFunc(row[2], func(r rune) bool { return strings.ContainsRune(" ,`", r) })
 		all[row[1]] = metric{labels, strings.TrimSuffix(row[3], ".")}
 	}
@@ -106,18 +106,22 @@ func board(t *testing.T) (b decoded) {
 	return b
 }
 
-// TestBoardAsksForLabelsThatThereAre compares panels and alerts with the table of metrics.
-func TestBoardAsksForLabelsThatThereAre(t *testing.T) {
-	there := metrics(t)
-	selector := regexp.MustCompile(`(bridge_[a-z_]+)\{([^}]*)\}`)
+// TestBoardAsksForWhatThereIs compares panels and alerts with the table of metrics, and with what
+// the page says that the board does not show.
+func TestBoardAsksForWhatThereIs(t *testing.T) {
+	there, shown := metrics(t), make(map[string]bool)
+	selector := regexp.MustCompile(`(bridge_[a-z_]+)(?:\{([^}]*)\})?`)
 	label := regexp.MustCompile(`([a-z_]+)\s*(?:=~|!=|=)`)
 	check := func(where, expr string) {
 		for _, found := range selector.FindAllStringSubmatch(expr, -1) {
-			for _, name := range asked(found[1]) {
-				for _, l := range label.FindAllStringSubmatch(found[2], -1) {
-					if l[1] != "job" && l[1] != "instance" && !slices.Contains(there[name].labels, l[1]) {
-						t.Errorf("%s: %s has no label %s", where, name, l[1])
-					}
+			name := asked(found[1])[0]
+			shown[name] = true
+			if _, ok := there[name]; !ok {
+				t.Errorf("%s: there is no %s", where, name)
+			}
+			for _, l := range label.FindAllStringSubmatch(found[2], -1) {
+				if l[1] != "job" && l[1] != "instance" && !slices.Contains(there[name].labels, l[1]) {
+					t.Errorf("%s: %s has no label %s", where, name, l[1])
 				}
 			}
 		}
@@ -125,6 +129,13 @@ func TestBoardAsksForLabelsThatThereAre(t *testing.T) {
 	for _, p := range board(t).Panels {
 		for _, target := range p.Targets {
 			check(p.Title, target.Expr)
+		}
+	}
+	_, section, _ := strings.Cut(reference(t), "\n**The board**")
+	section, _, _ = strings.Cut(section, "\n## ")
+	for name := range there {
+		if strings.Contains(section, "`"+name+"`") == shown[name] {
+			t.Errorf("%s is on the board: %t, docs/reference.md says otherwise", name, shown[name])
 		}
 	}
 	for _, a := range alerts(t) {

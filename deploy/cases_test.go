@@ -4,174 +4,181 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 )
 
-// labels of the series of a bridge, a stream and a table of it.
-const (
-	ofBridge = `job="bridge", instance="a:8080"`
-	ofStream = ofBridge + `, stream="orders"`
-	ofTable  = ofStream + `, shard="orders_0"`
-	ofGroup  = `job="bridge", group="orders"`
-)
-
 // steady are the series of a bridge and its standby for four hours, a value a minute, in which
 // nothing is wrong: the standby has no lag, no poll and no reconcile, and has not caught up.
-var steady = map[string]string{
-	`up{` + ofBridge + `}`: "1x240", `up{job="bridge", instance="b:8080"}`: "1x240",
-	`bridge_build_info{` + ofBridge + `, version="v1"}`:                                      "1x240",
-	`process_start_time_seconds{` + ofBridge + `}`:                                           "0x240",
-	`process_start_time_seconds{job="bridge", instance="b:8080"}`:                            "0x240",
-	`bridge_dependency_up{` + ofBridge + `, dependency="source"}`:                            "1x240",
-	`bridge_dependency_up{` + ofBridge + `, dependency="bus"}`:                               "1x240",
-	`bridge_dependency_up{` + ofBridge + `, dependency="checkpoint"}`:                        "1x240",
-	`bridge_dependency_up{` + ofBridge + `, dependency="standby group"}`:                     "1x240",
-	`bridge_dependency_up{` + ofBridge + `, dependency="progress on the bus"}`:               "1x240",
-	`bridge_held_up_by_transaction{` + ofBridge + `}`:                                        "0x240",
-	`bridge_superseded{` + ofBridge + `}`:                                                    "0x240",
-	`bridge_shard_state{` + ofTable + `, state="running"}`:                                   "1x240",
-	`bridge_shard_state{` + ofTable + `, state="stopped"}`:                                   "0x240",
-	`bridge_lag_seconds{` + ofTable + `}`:                                                    "2x240",
-	`bridge_paused_since_timestamp_seconds{` + ofTable + `}`:                                 "0x240",
-	`bridge_lag_seconds{job="bridge", instance="b:8080", stream="orders", shard="orders_0"}`: "_x236 NaN NaN NaN NaN NaN",
-	`bridge_last_successful_poll_timestamp_seconds{` + ofTable + `}`:                         "0+60x240",
-	`bridge_last_successful_poll_timestamp_seconds{` + ofTableOf("b:8080") + `}`:             "0x240",
-	`bridge_records_total{` + ofStream + `}`:                                                 "0+6000x240",
-	`bridge_late_records_total{` + ofStream + `}`:                                            "0+60x240",
-	`bridge_dead_letters_total{` + ofStream + `}`:                                            "7x240",
-	`bridge_duplicate_acks_total{` + ofStream + `}`:                                          "7x240",
-	`bridge_breaking_schema_changes_total{` + ofStream + `}`:                                 "1x240",
-	`bridge_gaps_bytes{` + ofTable + `}`:                                                     "1000x240",
-	`bridge_gaps_limit_bytes{` + ofBridge + `}`:                                              "4000000x240",
-	`bridge_caught_up{` + ofStream + `}`:                                                     "1x240",
-	`bridge_caught_up{job="bridge", instance="b:8080", stream="orders"}`:                     "0x240",
-	`bridge_reconcile_guard_tripped{` + ofTable + `}`:                                        "0x240",
-	`bridge_reconcile_interval_seconds{` + ofStream + `}`:                                    "1800x240",
-	`bridge_reconcile_interval_seconds{job="bridge", instance="b:8080", stream="orders"}`:    "1800x240",
-	`bridge_reconcile_last_run_timestamp_seconds{` + ofTable + `}`:                           "0+60x240",
-	`bridge_reconcile_last_run_timestamp_seconds{` + ofTableOf("b:8080") + `}`:               "0x240",
-	`bridge_reconcile_verified_through_timestamp_seconds{` + ofTable + `}`:                   "0+60x240",
-	`bridge_reconcile_verified_through_timestamp_seconds{` + ofTableOf("b:8080") + `}`:       "0x240",
-	`bridge_standby_working{` + ofGroupOf("a:8080") + `}`:                                    "1x240",
-	`bridge_standby_working{` + ofGroupOf("b:8080") + `}`:                                    "0x240",
-	`bridge_standby_ready{` + ofGroupOf("a:8080") + `}`:                                      "1x240",
-	`bridge_standby_ready{` + ofGroupOf("b:8080") + `}`:                                      "1x240",
-	`bridge_standby_differing{` + ofGroupOf("a:8080") + `}`:                                  "0x240",
-	`bridge_standby_differing{` + ofGroupOf("b:8080") + `}`:                                  "0x240",
+const steady = `up{bridge}: 1x240;
+up{bridge b}: 1x240;
+build_info{bridge, version="v1"}: 1x240;
+process_start_time_seconds{bridge}: 0x240;
+process_start_time_seconds{bridge b}: 0x240;
+dependency_up{bridge, dependency="source"}: 1x240;
+dependency_up{bridge, dependency="bus"}: 1x240;
+dependency_up{bridge, dependency="checkpoint"}: 1x240;
+dependency_up{bridge, dependency="standby group"}: 1x240;
+dependency_up{bridge, dependency="progress on the bus"}: 1x240;
+held_up_by_transaction{bridge}: 0x240;
+superseded{bridge}: 0x240;
+shard_state{table, state="running"}: 1x240;
+shard_state{table, state="stopped"}: 0x240;
+lag_seconds{table}: 2x240;
+paused_since_timestamp_seconds{table}: 0x240;
+lag_seconds{table b}: _x236 NaN NaN NaN NaN NaN;
+last_successful_poll_timestamp_seconds{table}: 0+60x240;
+last_successful_poll_timestamp_seconds{table b}: 0x240;
+records_total{stream}: 0+6000x240;
+late_records_total{stream}: 0+60x240;
+dead_letters_total{stream}: 7x240;
+duplicate_acks_total{stream}: 7x240;
+breaking_schema_changes_total{stream}: 1x240;
+gaps_bytes{table}: 1000x240;
+gaps_limit_bytes{bridge}: 4000000x240;
+caught_up{stream}: 1x240;
+caught_up{stream b}: 0x240;
+reconcile_guard_tripped{table}: 0x240;
+reconcile_interval_seconds{stream}: 1800x240;
+reconcile_interval_seconds{stream b}: 1800x240;
+reconcile_last_run_timestamp_seconds{table}: 0+60x240;
+reconcile_last_run_timestamp_seconds{table b}: 0x240;
+reconcile_verified_through_timestamp_seconds{table}: 0+60x240;
+reconcile_verified_through_timestamp_seconds{table b}: 0x240;
+standby_working{group a}: 1x240;
+standby_working{group b}: 0x240;
+standby_ready{group a}: 1x240;
+standby_ready{group b}: 1x240;
+standby_differing{group a}: 0x240;
+standby_differing{group b}: 0x240`
+
+// full writes the labels out that stand in short for those of a bridge, a stream and a table of it,
+// or of another one "b", and the prefix of names.
+var full = strings.NewReplacer(
+	"{bridge b", `{job="bridge", instance="b:8080"`, "{bridge", `{job="bridge", instance="a:8080"`,
+	"{stream b", `{job="bridge", instance="b:8080", stream="orders"`, "{stream", `{job="bridge", instance="a:8080", stream="orders"`,
+	"{table b", `{job="bridge", instance="b:8080", stream="orders", shard="orders_0"`, "{table", `{job="bridge", instance="a:8080", stream="orders", shard="orders_0"`,
+	"{group a", `{job="bridge", instance="a:8080", group="orders"`, "{group b", `{job="bridge", instance="b:8080", group="orders"`, "{group", `{job="bridge", group="orders"`,
+)
+
+// listed returns what stands between semicolons, in full.
+func listed(text string) (all []string) {
+	for one := range strings.SplitSeq(text, ";") {
+		if one = full.Replace(strings.TrimSpace(one)); one != "" {
+			all = append(all, one)
+		}
+	}
+	return all
 }
 
-func ofTableOf(instance string) string {
-	return fmt.Sprintf(`job="bridge", instance=%q, stream="orders", shard="orders_0"`, instance)
-}
-
-func ofGroupOf(instance string) string {
-	return fmt.Sprintf(`job="bridge", instance=%q, group="orders"`, instance)
+// seriesOf returns the values of series, each "name: values", in which NaN*60 stands for 60 times.
+func seriesOf(text string) map[string]string {
+	all := make(map[string]string)
+	for _, one := range listed(text) {
+		name, values, _ := strings.Cut(one, ": ")
+		if !strings.HasPrefix(name, "up{") && !strings.HasPrefix(name, "process_") {
+			name = "bridge_" + name
+		}
+		if before, n, many := strings.Cut(values, " NaN*"); many {
+			times, _ := strconv.Atoi(n)
+			values = before + strings.Repeat(" NaN", times)
+		}
+		all[name] = values
+	}
+	return all
 }
 
 // alertCase is what differs from steady, and the alerts that fire then, without their severity. Its
 // name is that of its job, too.
 type alertCase struct {
-	name  string
-	set   map[string]string
-	fires []string
+	name, set, fires string
 	// hours is how long all stays as it is in steady; 4 by default.
 	hours int
 }
 
-// gone is a series that ended an hour before the end.
-const gone = "1x180 stale"
-
 var alertCases = []alertCase{
-	{name: "nothing is wrong"},
-	{"it does not answer", map[string]string{`up{` + ofBridge + `}`: "1x230 0x10"}, []string{`BridgeAbsent{` + ofBridge + `}`}, 0},
-	{"one of another job does not answer any more", map[string]string{
-		`up{job="shop", instance="c:1"}`: "1x180 0x60", `bridge_build_info{job="shop", instance="c:1", version="v1"}`: gone,
-		`up{job="shop", instance="other:1"}`: "0x240",
-	}, []string{`BridgeAbsent{job="shop", instance="c:1"}`}, 0},
-	{"a pod does not answer, under the job of all pods", map[string]string{`up{job="pods", app_kubernetes_io_name="bridge", instance="c:8080"}`: "0x240"},
-		[]string{`BridgeAbsent{job="pods", app_kubernetes_io_name="bridge", instance="c:8080"}`}, 0},
-	{"a table is stopped", map[string]string{`bridge_shard_state{` + ofTable + `, state="stopped"}`: "0x230 1x10", `bridge_last_successful_poll_timestamp_seconds{` + ofTable + `}`: "0+60x180" + strings.Repeat(" NaN", 60)},
-		[]string{`BridgeStopped{` + ofTable + `, state="stopped"}`}, 0},
-	{"three tables are stopped", map[string]string{`bridge_shard_state{` + ofTable + `, state="stopped"}`: "0x230 3x10"}, []string{`BridgeStopped{` + ofTable + `, state="stopped"}`}, 0},
-	{"a table is paused for hours", map[string]string{
-		`bridge_paused_since_timestamp_seconds{` + ofTable + `}`: "0x100 6000x140", `bridge_lag_seconds{` + ofTable + `}`: "2x100" + strings.Repeat(" NaN", 140), `bridge_last_successful_poll_timestamp_seconds{` + ofTable + `}`: "0+60x100" + strings.Repeat(" NaN", 140),
-	}, []string{`BridgePaused{` + ofTable + `}`}, 0},
-	{"a table is paused", map[string]string{`bridge_paused_since_timestamp_seconds{` + ofTable + `}`: "0x220 13200x20"}, nil, 0},
-	{"the guard holds deletes of two tables back", map[string]string{`bridge_reconcile_guard_tripped{` + ofTable + `}`: "0x230 2x10"}, []string{`BridgeDegraded{` + ofTable + `}`}, 0},
-	{"the guard holds deletes back", map[string]string{`bridge_reconcile_guard_tripped{` + ofTable + `}`: "0x230 1x10"}, []string{`BridgeDegraded{` + ofTable + `}`}, 0},
-	{"the source is away", map[string]string{`bridge_dependency_up{` + ofBridge + `, dependency="source"}`: "1x230 0x10"}, []string{`BridgeSourceAway{` + ofBridge + `, dependency="source"}`}, 0},
-	{"a table is not read", map[string]string{`bridge_last_successful_poll_timestamp_seconds{` + ofTable + `}`: "0+60x200 12000x40"}, []string{`BridgeNotPolled{` + ofTable + `}`}, 0},
-	{"a table was never read", map[string]string{`bridge_last_successful_poll_timestamp_seconds{` + ofTable + `}`: "0x240"}, []string{`BridgeNotPolled{` + ofTable + `}`}, 0},
-	{"a table was not read yet", map[string]string{`bridge_last_successful_poll_timestamp_seconds{` + ofTable + `}`: "0x240", `process_start_time_seconds{` + ofBridge + `}`: "14100x240"}, nil, 0},
-	{"a table is not read while its stream catches up", map[string]string{
-		`bridge_last_successful_poll_timestamp_seconds{` + ofTable + `}`: "0x240", `bridge_caught_up{` + ofStream + `}`: "1x225 0x15",
-	}, nil, 0},
-	{"the bus is away", map[string]string{`bridge_dependency_up{` + ofBridge + `, dependency="bus"}`: "1x230 0x10"}, []string{`BridgeBusAway{` + ofBridge + `, dependency="bus"}`}, 0},
-	{"group and progress are away", map[string]string{
-		`bridge_dependency_up{` + ofBridge + `, dependency="standby group"}`: "1x230 0x10", `bridge_dependency_up{` + ofBridge + `, dependency="progress on the bus"}`: "1x230 0x10",
-	}, []string{`BridgeGroupOrProgressAway{` + ofBridge + `, dependency="progress on the bus"}`, `BridgeGroupOrProgressAway{` + ofBridge + `, dependency="standby group"}`}, 0},
-	{"a transaction is open", map[string]string{`bridge_held_up_by_transaction{` + ofBridge + `}`: "0x230 1x10"}, []string{`BridgeHeldUp{` + ofBridge + `}`}, 0},
-	{"the disk is full", map[string]string{`bridge_dependency_up{` + ofBridge + `, dependency="checkpoint"}`: "1x230 0x10"}, []string{`BridgeStoreAway{` + ofBridge + `, dependency="checkpoint"}`}, 0},
-	{"it lags by minutes", map[string]string{`bridge_lag_seconds{` + ofTable + `}`: "2x220 301x20"}, []string{`BridgeLag{` + ofTable + `}`}, 0},
-	{"it lags by an hour", map[string]string{`bridge_lag_seconds{` + ofTable + `}`: "2x220 3600x20"}, []string{`BridgeLag{` + ofTable + `}`, `BridgeLagHigh{` + ofTable + `}`}, 0},
-	{"rows come late", map[string]string{`bridge_late_records_total{` + ofStream + `}`: "0+60x180 10800+600x60"}, []string{`BridgeLateRows{` + ofStream + `}`}, 0},
-	{"few rows come, and a few of them late", map[string]string{`bridge_records_total{` + ofStream + `}`: "0+2x240", `bridge_late_records_total{` + ofStream + `}`: "0+1x240"}, nil, 0},
-	{"gaps take their memory", map[string]string{`bridge_gaps_bytes{` + ofTable + `}`: "1000x200 3700000x40"}, []string{`BridgeGapsAtBound{` + ofTable + `}`}, 0},
-	{"a dead letter", map[string]string{`bridge_dead_letters_total{` + ofStream + `}`: "7x230 8x10"}, []string{`BridgeDeadLetters{` + ofStream + `}`}, 0},
-	{"it catches up for an hour", map[string]string{`bridge_caught_up{` + ofStream + `}`: "1x180 0x60"}, []string{`BridgeCatchUpLong{` + ofStream + `}`}, 0},
-	{"no reconcile ends", map[string]string{`bridge_reconcile_last_run_timestamp_seconds{` + ofTable + `}`: "0+60x100 6000x140"}, []string{`BridgeReconcileOverdue{` + ofTable + `}`}, 0},
-	{"no reconcile has ended yet, an hour after the start", map[string]string{`bridge_reconcile_last_run_timestamp_seconds{` + ofTable + `}`: "0x240", `process_start_time_seconds{` + ofBridge + `}`: "10800x240"}, nil, 0},
-	{"no reconcile has ended yet, an hour after a standby took over", map[string]string{
-		`bridge_reconcile_last_run_timestamp_seconds{` + ofTable + `}`: "0x240", `bridge_standby_working_since_seconds{` + ofGroupOf("a:8080") + `}`: "10800x240",
-	}, nil, 0},
-	{"no reconcile has ended since the start", map[string]string{`bridge_reconcile_last_run_timestamp_seconds{` + ofTable + `}`: "0x240"}, []string{`BridgeReconcileOverdue{` + ofTable + `}`}, 0},
-	{name: "it was verified a day ago", set: map[string]string{`bridge_reconcile_verified_through_timestamp_seconds{` + ofTable + `}`: "3600x240"}, hours: 32, fires: []string{`BridgeNotVerified{` + ofTable + `}`}},
-	{name: "it was never verified", set: map[string]string{`bridge_reconcile_verified_through_timestamp_seconds{` + ofTable + `}`: "0x240"}, hours: 32, fires: []string{`BridgeNotVerified{` + ofTable + `}`}},
-	{"another process has taken over", map[string]string{`bridge_superseded{` + ofBridge + `}`: "0x230 1x10"}, []string{`BridgeSuperseded{` + ofBridge + `}`}, 0},
-	{"the bus had messages before", map[string]string{`bridge_duplicate_acks_total{` + ofStream + `}`: "7x230 9x10"}, []string{`BridgeDuplicateAcks{` + ofStream + `}`}, 0},
-	{"the bus had messages before that a killed process sent", map[string]string{`bridge_duplicate_acks_total{` + ofStream + `}`: "7x230 9x10", `process_start_time_seconds{` + ofBridge + `}`: "13800x240"}, nil, 0},
-	{"two work", map[string]string{`bridge_standby_working{` + ofGroupOf("b:8080") + `}`: "0x230 1x10"}, []string{`BridgeTwoWork{` + ofGroup + `}`}, 0},
-	{"a group of the same name in another namespace", map[string]string{
-		`bridge_standby_working{job="bridge", namespace="test", instance="c:8080", group="orders"}`: "1x240", `bridge_standby_ready{job="bridge", namespace="test", instance="c:8080", group="orders"}`: "1x240",
-		`bridge_standby_ready{job="bridge", namespace="test", instance="d:8080", group="orders"}`: "1x240",
-	}, nil, 0},
-	{"a share with a group of its own", map[string]string{
-		`bridge_standby_working{job="bridge", instance="c:8080", group="orders", share="2"}`: "1x240", `bridge_standby_ready{job="bridge", instance="c:8080", group="orders", share="2"}`: "1x240",
-		`bridge_standby_ready{job="bridge", instance="d:8080", group="orders", share="2"}`: "1x240",
-	}, nil, 0},
-	{"nobody works", map[string]string{`bridge_standby_working{` + ofGroupOf("a:8080") + `}`: "1x230 0x10"}, []string{`BridgeNobodyWorks{` + ofGroup + `}`}, 0},
-	{"no second process", map[string]string{`bridge_standby_ready{` + ofGroupOf("b:8080") + `}`: gone}, []string{`BridgeStandbyMissing{` + ofGroup + `}`}, 0},
-	{"the second process is not ready", map[string]string{`bridge_standby_ready{` + ofGroupOf("b:8080") + `}`: "1x200 0x40"}, []string{`BridgeStandbyMissing{` + ofGroup + `}`}, 0},
-	{"it differs", map[string]string{`bridge_standby_differing{` + ofGroupOf("b:8080") + `}`: "0x200 2x40"}, []string{`BridgeStandbyDiffers{` + ofGroupOf("b:8080") + `}`}, 0},
-	{"events lose a member", map[string]string{`bridge_breaking_schema_changes_total{` + ofStream + `}`: "1x230 2x10"}, []string{`BridgeEventsLoseMembers{` + ofStream + `}`}, 0},
+	{"nothing is wrong", "", "", 0},
+	{"it does not answer", `up{bridge}: 1x230 0x10`, `BridgeAbsent{bridge}`, 0},
+	{"one of another job does not answer any more", `up{job="shop", instance="c:1"}: 1x180 0x60; ` +
+		`build_info{job="shop", instance="c:1", version="v1"}: 1x180 stale; up{job="shop", instance="other:1"}: 0x240`,
+		`BridgeAbsent{job="shop", instance="c:1"}`, 0},
+	{"a pod does not answer, under the job of all pods", `up{job="pods", app_kubernetes_io_name="bridge", instance="c:8080"}: 0x240`,
+		`BridgeAbsent{job="pods", app_kubernetes_io_name="bridge", instance="c:8080"}`, 0},
+	{"a table is stopped", `shard_state{table, state="stopped"}: 0x230 1x10; ` +
+		`last_successful_poll_timestamp_seconds{table}: 0+60x180 NaN*60`,
+		`BridgeStopped{table, state="stopped"}`, 0},
+	{"three tables are stopped", `shard_state{table, state="stopped"}: 0x230 3x10`, `BridgeStopped{table, state="stopped"}`, 0},
+	{"a table is paused for hours", `paused_since_timestamp_seconds{table}: 0x100 6000x140; ` +
+		`lag_seconds{table}: 2x100 NaN*140; last_successful_poll_timestamp_seconds{table}: 0+60x100 NaN*140`,
+		`BridgePaused{table}`, 0},
+	{"a table is paused", `paused_since_timestamp_seconds{table}: 0x220 13200x20`, "", 0},
+	{"the guard holds deletes of two tables back", `reconcile_guard_tripped{table}: 0x230 2x10`, `BridgeDegraded{table}`, 0},
+	{"the guard holds deletes back", `reconcile_guard_tripped{table}: 0x230 1x10`, `BridgeDegraded{table}`, 0},
+	{"the source is away", `dependency_up{bridge, dependency="source"}: 1x230 0x10`, `BridgeSourceAway{bridge, dependency="source"}`, 0},
+	{"a table is not read", `last_successful_poll_timestamp_seconds{table}: 0+60x200 12000x40`, `BridgeNotPolled{table}`, 0},
+	{"a table was never read", `last_successful_poll_timestamp_seconds{table}: 0x240`, `BridgeNotPolled{table}`, 0},
+	{"a table was not read yet", `last_successful_poll_timestamp_seconds{table}: 0x240; process_start_time_seconds{bridge}: 14100x240`, "", 0},
+	{"a table is not read while its stream catches up", `last_successful_poll_timestamp_seconds{table}: 0x240; caught_up{stream}: 1x225 0x15`, "", 0},
+	{"the bus is away", `dependency_up{bridge, dependency="bus"}: 1x230 0x10`, `BridgeBusAway{bridge, dependency="bus"}`, 0},
+	{"group and progress are away", `dependency_up{bridge, dependency="standby group"}: 1x230 0x10; ` +
+		`dependency_up{bridge, dependency="progress on the bus"}: 1x230 0x10`,
+		`BridgeGroupOrProgressAway{bridge, dependency="progress on the bus"}; BridgeGroupOrProgressAway{bridge, dependency="standby group"}`, 0},
+	{"a transaction is open", `held_up_by_transaction{bridge}: 0x230 1x10`, `BridgeHeldUp{bridge}`, 0},
+	{"the disk is full", `dependency_up{bridge, dependency="checkpoint"}: 1x230 0x10`, `BridgeStoreAway{bridge, dependency="checkpoint"}`, 0},
+	{"it lags by minutes", `lag_seconds{table}: 2x220 301x20`, `BridgeLag{table}`, 0},
+	{"it lags by an hour", `lag_seconds{table}: 2x220 3600x20`, `BridgeLag{table}; BridgeLagHigh{table}`, 0},
+	{"rows come late", `late_records_total{stream}: 0+60x180 10800+600x60`, `BridgeLateRows{stream}`, 0},
+	{"few rows come, and a few of them late", `records_total{stream}: 0+2x240; late_records_total{stream}: 0+1x240`, "", 0},
+	{"gaps take their memory", `gaps_bytes{table}: 1000x200 3700000x40`, `BridgeGapsAtBound{table}`, 0},
+	{"a dead letter", `dead_letters_total{stream}: 7x230 8x10`, `BridgeDeadLetters{stream}`, 0},
+	{"it catches up for an hour", `caught_up{stream}: 1x180 0x60`, `BridgeCatchUpLong{stream}`, 0},
+	{"no reconcile ends", `reconcile_last_run_timestamp_seconds{table}: 0+60x100 6000x140`, `BridgeReconcileOverdue{table}`, 0},
+	{"no reconcile has ended yet, an hour after the start", `reconcile_last_run_timestamp_seconds{table}: 0x240; process_start_time_seconds{bridge}: 10800x240`, "", 0},
+	{"no reconcile has ended yet, an hour after a standby took over", `reconcile_last_run_timestamp_seconds{table}: 0x240; ` +
+		`standby_working_since_seconds{group a}: 10800x240`,
+		"", 0},
+	{"no reconcile has ended since the start", `reconcile_last_run_timestamp_seconds{table}: 0x240`, `BridgeReconcileOverdue{table}`, 0},
+	{"it was verified a day ago", `reconcile_verified_through_timestamp_seconds{table}: 3600x240`, `BridgeNotVerified{table}`, 32},
+	{"it was never verified", `reconcile_verified_through_timestamp_seconds{table}: 0x240`, `BridgeNotVerified{table}`, 32},
+	{"another process has taken over", `superseded{bridge}: 0x230 1x10`, `BridgeSuperseded{bridge}`, 0},
+	{"the bus had messages before", `duplicate_acks_total{stream}: 7x230 9x10`, `BridgeDuplicateAcks{stream}`, 0},
+	{"the bus had messages before that a killed process sent", `duplicate_acks_total{stream}: 7x230 9x10; process_start_time_seconds{bridge}: 13800x240`, "", 0},
+	{"two work", `standby_working{group b}: 0x230 1x10`, `BridgeTwoWork{group}`, 0},
+	{"a group of the same name in another namespace", `standby_working{job="bridge", namespace="test", instance="c:8080", group="orders"}: 1x240; ` +
+		`standby_ready{job="bridge", namespace="test", instance="c:8080", group="orders"}: 1x240; standby_ready{job="bridge", namespace="test", instance="d:8080", group="orders"}: 1x240`,
+		"", 0},
+	{"a share with a group of its own", `standby_working{job="bridge", instance="c:8080", group="orders", share="2"}: 1x240; ` +
+		`standby_ready{job="bridge", instance="c:8080", group="orders", share="2"}: 1x240; standby_ready{job="bridge", instance="d:8080", group="orders", share="2"}: 1x240`,
+		"", 0},
+	{"nobody works", `standby_working{group a}: 1x230 0x10`, `BridgeNobodyWorks{group}`, 0},
+	{"no second process", `standby_ready{group b}: 1x180 stale`, `BridgeStandbyMissing{group}`, 0},
+	{"the second process is not ready", `standby_ready{group b}: 1x200 0x40`, `BridgeStandbyMissing{group}`, 0},
+	{"it differs", `standby_differing{group b}: 0x200 2x40`, `BridgeStandbyDiffers{group b}`, 0},
+	{"events lose a member", `breaking_schema_changes_total{stream}: 1x230 2x10`, `BridgeEventsLoseMembers{stream}`, 0},
 }
 
 // The form of a file for `promtool test rules`.
 type (
 	ruleTests struct {
-		RuleFiles          []string   `yaml:"rule_files"`
-		EvaluationInterval string     `yaml:"evaluation_interval"`
-		Tests              []ruleTest `yaml:"tests"`
+		RuleFiles          []string `yaml:"rule_files"`
+		EvaluationInterval string   `yaml:"evaluation_interval"`
+		Tests              []ruleTest
 	}
 	ruleTest struct {
-		Name     string       `yaml:"name"`
-		Interval string       `yaml:"interval"`
-		Input    []inputSerie `yaml:"input_series"`
-		Exprs    []exprTest   `yaml:"promql_expr_test"`
+		Name, Interval string
+		Input          []inputSerie `yaml:"input_series"`
+		Exprs          []exprTest   `yaml:"promql_expr_test"`
 	}
-	inputSerie struct {
-		Series string `yaml:"series"`
-		Values string `yaml:"values"`
-	}
-	exprTest struct {
-		Expr    string   `yaml:"expr"`
+	inputSerie struct{ Series, Values string }
+	exprTest   struct {
+		Expr    string
 		At      string   `yaml:"eval_time"`
 		Samples []sample `yaml:"exp_samples"`
 	}
 	sample struct {
-		Labels string  `yaml:"labels"`
-		Value  float64 `yaml:"value"`
+		Labels string
+		Value  float64
 	}
 )
 
@@ -220,8 +227,8 @@ func (c *alertCase) named(series string, byShard bool) string {
 }
 
 func (c *alertCase) input(hours int, byShard bool) (all []inputSerie) {
-	series := maps.Clone(steady)
-	maps.Copy(series, c.set)
+	series := seriesOf(steady)
+	maps.Copy(series, seriesOf(c.set))
 	for _, name := range slices.Sorted(maps.Keys(series)) {
 		all = append(all, inputSerie{c.named(name, byShard), strings.ReplaceAll(series[name], "x240", fmt.Sprintf("x%d", 60*hours))})
 	}
@@ -229,7 +236,7 @@ func (c *alertCase) input(hours int, byShard bool) (all []inputSerie) {
 }
 
 func (c *alertCase) samples(severities map[string]string, byShard bool) (all []sample) {
-	for _, alert := range c.fires {
+	for _, alert := range listed(c.fires) {
 		name, labels, _ := strings.Cut(strings.TrimSuffix(alert, "}"), "{")
 		all = append(all, sample{fmt.Sprintf(`ALERTS{alertname=%q, alertstate="firing", severity=%q, %s}`, name, severities[name], c.named(labels, byShard)), 1})
 	}
