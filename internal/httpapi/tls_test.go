@@ -1,7 +1,6 @@
 package httpapi_test
 
 import (
-	"bytes"
 	"context"
 	"crypto/tls"
 	"io"
@@ -19,6 +18,7 @@ import (
 	"example.org/bridge/internal/httpapi"
 	"example.org/bridge/internal/httpapi/httpapitest"
 	"example.org/bridge/reconcile"
+	"example.org/bridge/source/sourcetest"
 	"example.org/bridge/tests/testenv"
 )
 
@@ -112,7 +112,7 @@ func TestACertificateIsReplaced(t *testing.T) {
 	}
 	replace(files.Cert, certs.NamedCert)
 	replace(files.Key, certs.NamedKey)
-	var log lockedBuffer
+	var log sourcetest.Log
 	addr, _ := serve(t, &httpapitest.Daemon{}, httpapi.Access{TLS: files}, &log)
 	shows := func(cert string) bool {
 		client := httpapi.Client{Addr: addr, TLS: httpapi.TLS{Cert: cert, CA: certs.OtherCA}}
@@ -185,22 +185,4 @@ func TestAClientSendsTheToken(t *testing.T) {
 	if _, err := client.Reconcile(t.Context(), "orders", reconcile.Mode{}); err != nil || asked != 1 {
 		t.Errorf("asked for the token %d times, %v", asked, err)
 	}
-}
-
-// lockedBuffer is a log that is read while it is written.
-type lockedBuffer struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (b *lockedBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.text.Write(p)
-}
-
-func (b *lockedBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.text.String()
 }

@@ -72,7 +72,14 @@ func (l *Log) Write(b []byte) (int, error) {
 	return l.lines.Write(b)
 }
 
-// Drain returns what was logged since the last call.
+// String returns what was logged since the last Drain.
+func (l *Log) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.lines.String()
+}
+
+// Drain takes that away.
 func (l *Log) Drain() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()

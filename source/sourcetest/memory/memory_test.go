@@ -63,6 +63,10 @@ func TestTable(t *testing.T) {
 			}
 			return text
 		}
+		touched := func(t *testing.T, table string, id uint64, at string) []string {
+			row := sourcetest.Read(t, d.tables[table], source.Query{After: id - 1, Limit: 1}).Rows[0].Values
+			return []string{string(row[1]), string(row[2]), memory.Null, modified(at)}
+		}
 		return sourcetest.Fixture{
 			Source:    d,
 			HighestID: math.MaxUint64,
@@ -88,20 +92,10 @@ func TestTable(t *testing.T) {
 				}
 			},
 			Touch: func(t *testing.T, table string, id uint64, at string) {
-				var p source.Page
-				if err := d.tables[table].Read(t.Context(), source.Query{After: id - 1, Limit: 1}, &p); err != nil {
-					t.Fatal(err)
-				}
-				row := p.Rows[0].Values
-				d.tables[table].Update(id, string(row[1]), string(row[2]), memory.Null, modified(at))
+				d.tables[table].Update(id, touched(t, table, id, at)...)
 			},
 			TouchOpen: func(t *testing.T, table string, id uint64, at string) func(commit bool) {
-				var p source.Page
-				if err := d.tables[table].Read(t.Context(), source.Query{After: id - 1, Limit: 1}, &p); err != nil {
-					t.Fatal(err)
-				}
-				row := p.Rows[0].Values
-				d.tables[table].OpenUpdate(id, string(row[1]), string(row[2]), memory.Null, modified(at))
+				d.tables[table].OpenUpdate(id, touched(t, table, id, at)...)
 				return func(commit bool) {
 					if commit {
 						d.tables[table].CommitUpdate(id)
