@@ -83,7 +83,7 @@ func (v *Variable) exampleOrFirst() string {
 	return v.example
 }
 
-// referencePage renders docs/configuration.md from what it says before the first table of variables.
+// referencePage renders docs/configuration.md from what it says before its first table.
 func referencePage(t *testing.T) string {
 	page, err := os.ReadFile("../../docs/configuration.md")
 	if err != nil {

@@ -112,17 +112,35 @@ func TestShare(t *testing.T) {
 			t.Errorf("the folder is %s", folder)
 		}
 	})
-	t.Run("a reload cannot change it", func(t *testing.T) {
-		if _, err := load(t, shared()).Reloaded(load(t, shared("BRIDGE_SHARE", "2/3"))); err == nil || !strings.Contains(err.Error(), "BRIDGE_SHARE") {
-			t.Errorf("the error is %v", err)
-		}
-	})
 	t.Run("without it nothing is another", func(t *testing.T) {
 		cfg := load(t, with("BRIDGE_CHECKPOINT_URL", "bus:///var/lib/bridge"))
 		if cfg.Share.One() || OfShare(cfg) != cfg || cfg.CheckpointPath != "/var/lib/bridge" {
 			t.Errorf("share %s has the folder %s", cfg.Share, cfg.CheckpointPath)
 		}
 	})
+}
+
+// TestWhatNeedsARestart: another share, and another bus, by its servers and what else says which
+// one it is.
+func TestWhatNeedsARestart(t *testing.T) {
+	shared := []string{"BRIDGE_CHECKPOINT_URL", "bus:///a", "BRIDGE_SHARE"}
+	domain := []string{"BRIDGE_SINK_URL", "nats://n:4222", "BRIDGE_NATS_STREAM", "S", "BRIDGE_NATS_DOMAIN"}
+	for _, c := range []struct {
+		pairs    []string
+		from, to string
+	}{
+		{shared, "1/3", "2/3"}, {domain, "hub", "spoke"}, {[]string{"BRIDGE_SINK_URL"}, "nats://n:4222", "nats://m:4222"},
+		{[]string{"BRIDGE_SINK_URL"}, "embedded:", "embedded:/elsewhere"}, {[]string{"BRIDGE_SINK_URL"}, "embedded:/here", "embedded:/elsewhere"},
+	} {
+		is := func(value string) *Config { return load(t, with(append(slices.Clone(c.pairs), value)...)) }
+		variable := c.pairs[len(c.pairs)-1]
+		if _, err := is(c.from).Reloaded(is(c.to)); err == nil || !strings.Contains(err.Error(), variable+": has another value") {
+			t.Errorf("%s from %s to %s: %v", variable, c.from, c.to, err)
+		}
+		if _, err := is(c.from).Reloaded(is(c.from)); err != nil {
+			t.Errorf("%s is %s: %v", variable, c.from, err)
+		}
+	}
 }
 
 // TestTablesOfAShare: each table of a release stream, and of entities that are of their table, is
