@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"log/slog"
 	"net"
@@ -20,8 +19,10 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
 
 	"example.org/bridge/internal/app/apptest"
+	"example.org/bridge/internal/check"
 	"example.org/bridge/internal/config"
 	"example.org/bridge/internal/config/configtest"
 	"example.org/bridge/internal/driver"
@@ -30,8 +31,6 @@ import (
 	"example.org/bridge/internal/httpapi/httpapitest"
 	"example.org/bridge/internal/inspect"
 	"example.org/bridge/internal/option"
-	"example.org/bridge/internal/outage"
-	"example.org/bridge/internal/stream"
 	"example.org/bridge/source"
 )
 
@@ -223,24 +222,6 @@ func TestWarningsAtTheStart(t *testing.T) {
 	}
 }
 
-func TestReadinessNamesVariables(t *testing.T) {
-	faults := outage.New(slog.New(slog.DiscardHandler))
-	faults.Fail("topic/orders", fmt.Errorf("publish: %w", option.Errorf("see %s", option.KafkaTLS)))
-	h := &App{
-		kept: new(kept),
-		parts: parts{faults: faults, recovery: stream.New(stream.Options{}), sources: probed(&httpapi.Probe{
-			Ready: func(context.Context) error { return option.Errorf("correct %s", option.SourceURL) },
-		})},
-		sinkProbe: &httpapi.Probe{Ready: func(context.Context) error { return option.Errorf("correct %s", option.SinkURL) }},
-	}
-	code, body := httpapitest.Request(t, h.Daemon(), http.MethodGet, "/readyz")
-	for _, want := range []string{"correct BRIDGE_SOURCE_URL", "correct BRIDGE_SINK_URL", "see BRIDGE_KAFKA_TLS"} {
-		if code != http.StatusServiceUnavailable || !strings.Contains(body, want) {
-			t.Errorf("%d without %q: %s", code, want, body)
-		}
-	}
-}
-
 // TestAShardNamesVariables: the log, readiness, status and refusals to send dead letters again name
 // the variables of the stream.
 func TestAShardNamesVariables(t *testing.T) {
@@ -279,5 +260,32 @@ func TestAShardNamesVariables(t *testing.T) {
 	a.opts.Config.Streams[0].DeadLetter = "dead"
 	if text := resend(); !strings.Contains(text, remedy) {
 		t.Errorf("of a table that cannot be read: %s", text)
+	}
+}
+
+// TestACheckBesideABridge of a group with its progress on the bus: what the bridge has published is
+// its own. The metrics and the status lack nothing.
+func TestACheckBesideABridge(t *testing.T) {
+	t.Parallel()
+	h := newHousehold(t, "moves")
+	h.cfg.Standby, h.cfg.CheckpointTopic = config.Standby{Group: "g", Timeout: groupTimeout}, "progress"
+	h.restart(false)
+	h.insert("d_0", "M", "one")
+	h.published("M", "one")
+	const want = "toybus: prints events; standby group g.0; progress in progress"
+	if text := strings.Join(strings.Fields(check.Text(Examine(t.Context(), h.cfg), false)), " "); !strings.Contains(text, want) || strings.Contains(text, "another database") {
+		t.Errorf("it says %s", text)
+	}
+	families, err := h.app.Metrics().Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range registered() {
+		if !slices.ContainsFunc(families, func(f *dto.MetricFamily) bool { return f.GetName() == name }) {
+			t.Errorf("no %s", name)
+		}
+	}
+	if from := h.app.Daemon().Status().Source; from.Kind != "toytables" || from.Address != alone {
+		t.Errorf("the source is %+v", from)
 	}
 }

@@ -300,16 +300,13 @@ func TestAPatternThatMatchesNothing(t *testing.T) {
 func TestATableThatMovesToAnotherSource(t *testing.T) {
 	findOften(t)
 	a, b := apptest.NewTwoShops(t)
-	const log = "CREATE TABLE log_1 (id INTEGER PRIMARY KEY AUTOINCREMENT, total INT)"
-	a.Exec(t, "CREATE TABLE log_0 (id INTEGER PRIMARY KEY AUTOINCREMENT, total INT)")
-	a.Exec(t, log)
-	a.Exec(t, "INSERT INTO log_1 (total) VALUES (1), (2)")
+	a.Create(t, "log_0", 0)
+	a.Create(t, "log_1", 2)
 	r := newReloading(t, a)
 	r.shown(t, 2, "a/log_0 running 0", "a/log_1 running 2")
 	a.Exec(t, "DROP TABLE log_1")
 	r.shown(t, 0, "a/log_0 running 0", "a/log_1 gone 0")
-	b.Exec(t, log)
-	b.Exec(t, "INSERT INTO log_1 (total) VALUES (1), (2)")
+	b.Create(t, "log_1", 2)
 	r.shown(t, 2, "a/log_0 running 0", "a/log_1 gone 0", "b/log_1 running 2")
 	if log := r.log.String(); !strings.Contains(log, "shard=b/log_1 pattern=b/log_* from_first=true") {
 		t.Errorf("the log says otherwise: %s", log)
@@ -319,8 +316,8 @@ func TestATableThatMovesToAnotherSource(t *testing.T) {
 // TestOnlyTheDatabasesThatAreAskedFor are asked for the tables of patterns.
 func TestOnlyTheDatabasesThatAreAskedFor(t *testing.T) {
 	a, b := apptest.NewTwoShops(t)
-	a.Exec(t, "CREATE TABLE log_1 (id INTEGER PRIMARY KEY AUTOINCREMENT, total INT)")
-	b.Exec(t, "CREATE TABLE bill_1 (id INTEGER PRIMARY KEY AUTOINCREMENT, total INT)")
+	a.Create(t, "log_1", 0)
+	b.Create(t, "bill_1", 0)
 	a.Env["BRIDGE_STREAMS"], a.Env["BRIDGE_STREAM_LOGS_TABLE"] = "orders,logs,bills", "a/log_*"
 	a.Env["BRIDGE_STREAM_BILLS_TABLE"], a.Env["BRIDGE_STREAM_BILLS_KIND"] = "b/bill_*", "release"
 	a.Env["BRIDGE_SOURCE_B_URL"] += ".away"
@@ -345,7 +342,7 @@ func (unlisted) Tables(ctx context.Context) (source.TableList, error) {
 // TestAServerThatDoesNotListItsTables: those of the others are found, and it is told apart.
 func TestAServerThatDoesNotListItsTables(t *testing.T) {
 	a, _ := apptest.NewTwoShops(t)
-	a.Exec(t, "CREATE TABLE log_1 (id INTEGER PRIMARY KEY AUTOINCREMENT)")
+	a.Create(t, "log_1", 0)
 	all, err := OpenSources(load(t, a.Env), nil)
 	if err != nil {
 		t.Fatal(err)

@@ -1,7 +1,6 @@
 package app
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -9,7 +8,6 @@ import (
 	"path/filepath"
 	"runtime/metrics"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -17,25 +15,11 @@ import (
 	"example.org/bridge/checkpoint/store"
 	"example.org/bridge/internal/app/apptest"
 	"example.org/bridge/internal/config"
+	"example.org/bridge/source/sourcetest"
 )
 
 // sharedLog is a log that several goroutines write.
-type sharedLog struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (l *sharedLog) Write(line []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.Write(line)
-}
-
-func (l *sharedLog) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.String()
-}
+type sharedLog = sourcetest.Log
 
 // until waits for a condition. It fails the test after four minutes, with what state says.
 func until(t *testing.T, what string, state func() any, is func() bool) {
@@ -117,23 +101,18 @@ func TestGCPercent(t *testing.T) {
 		metrics.Read(sample)
 		return sample[0].Value.Uint64()
 	}
-	t.Setenv("GOGC", "")
-	t.Setenv("GOMEMLIMIT", "")
 	before := percent()
-	undo := setGCPercent()
-	if got := percent(); got != gcPercent {
-		t.Errorf("the percent is %d, want %d", got, gcPercent)
-	}
-	undo()
-	if got := percent(); got != before {
-		t.Errorf("the percent is %d at the end, it was %d", got, before)
-	}
-	for _, variable := range []string{"GOGC", "GOMEMLIMIT"} {
-		t.Run(variable+" counts instead", func(t *testing.T) {
-			t.Setenv(variable, "70MiB")
-			defer setGCPercent()()
-			if got := percent(); got != before {
-				t.Errorf("the percent is %d, it was %d", got, before)
+	for variable, want := range map[string]uint64{"": gcPercent, "GOGC": before, "GOMEMLIMIT": before} {
+		t.Run("with "+variable, func(t *testing.T) {
+			t.Setenv("GOGC", "")
+			t.Setenv("GOMEMLIMIT", "")
+			if variable != "" {
+				t.Setenv(variable, "70MiB")
+			}
+			undo := setGCPercent()
+			got := percent()
+			if undo(); got != want || percent() != before {
+				t.Errorf("the percent is %d, want %d, and at the end %d, it was %d", got, want, percent(), before)
 			}
 		})
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"net"
@@ -24,10 +25,10 @@ import (
 	"example.org/bridge/internal/app/apptest"
 	"example.org/bridge/internal/buscopy"
 	"example.org/bridge/internal/config"
-	"example.org/bridge/internal/driver"
 	"example.org/bridge/internal/httpapi"
 	"example.org/bridge/internal/httpapi/httpapitest"
 	"example.org/bridge/internal/null"
+	"example.org/bridge/internal/option"
 	"example.org/bridge/internal/outage"
 	"example.org/bridge/internal/shard"
 	"example.org/bridge/internal/standby"
@@ -132,43 +133,68 @@ type waitingBus struct {
 
 func (b waitingBus) Outages() []outage.Outage { return b.log.Outages() }
 
-// TestWhatAnswers: outages tell which of source, bus and checkpoint is away.
-func TestWhatAnswers(t *testing.T) {
-	faults := outage.New(slog.New(slog.DiscardHandler))
-	committer := stream.NewCommitter(storememory.New(), store.Image{}, faults)
-	sources := probed(nil)
-	sources.cfg.Sources[0].Addr = "db:3306"
-	h := health{&App{kept: new(kept), opts: Options{Config: &config.Config{Sink: config.Sink{BusTraits: driver.BusTraits{Servers: []string{"k:9092"}}}}}, parts: parts{faults: faults, committer: committer, copies: new(buscopy.Keeper), sources: sources}}}
-	polled := time.Now()
-	shown := func() httpapi.Status {
-		s := httpapi.Status{Streams: []httpapi.StreamStatus{{CatchUp: stream.StreamProgress{Ready: true}, Shards: []shard.Status{{LastPoll: null.At(polled)}}}}}
-		h.addDependencies(&s)
-		return s
-	}
-	if s := shown(); s.Checkpoint.Answers != nil {
-		t.Error("the checkpoint was not saved yet")
-	}
-	if err := committer.Sync(t.Context(), new(store.Batch)); err != nil {
-		t.Fatal(err)
-	}
-	faults.Fail(standbyDependency, errors.New("no right"))
-	faults.Fail(copiesDependency, errors.New("no right"))
-	if s := shown(); !*s.Source.Answers || !*s.Bus.Answers || *s.Progress.Answers || !*s.Checkpoint.Answers || s.Source.Address != "db:3306" || s.Bus.Address != "k:9092" {
-		t.Errorf("%+v %+v %+v", s.Source, s.Bus, s.Checkpoint)
-	}
-	faults.Fail("shard orders/t_0", errors.New("one table"))
-	bus := outage.New(slog.New(slog.DiscardHandler))
-	h.sink = waitingBus{Sink: h.sink, log: bus}
-	bus.Fail("kafka", errors.New("connection refused"))
-	bus.Fail("orders/3", errors.New("no leader"))
-	s := shown()
-	if !*s.Source.Answers || *s.Bus.Answers || s.Bus.Since.IsZero() || s.Bus.Error != "no leader" && s.Bus.Error != "connection refused" {
-		t.Errorf("with the bus away: %+v %+v", s.Source, s.Bus)
-	}
-	faults.Fail(shard.SourceDependency, errors.New("gone"))
-	faults.Fail("checkpoint/orders/t_0", errors.New("full"))
-	if s = shown(); *s.Source.Answers || *s.Checkpoint.Answers || s.Source.Error != "gone" || s.Checkpoint.Error != "full" {
-		t.Errorf("with all away: %+v %+v", s.Source, s.Checkpoint)
+// TestWhatIsAwayShows in the metrics, in the status, and in readiness, which names the variable.
+func TestWhatIsAwayShows(t *testing.T) {
+	refused := option.Errorf("correct %s", option.SinkURL)
+	for name, c := range map[string]struct {
+		// source and bus are what these answer when they are asked.
+		source, bus error
+		// fault is what waits, of the bus itself where ofBus is set.
+		fault string
+		ofBus bool
+		away  string
+	}{
+		"nothing":                     {},
+		"the source":                  {source: refused, fault: shard.SourceDependency, away: "source"},
+		"the bus":                     {bus: refused, fault: "orders/3", ofBus: true, away: "bus"},
+		"a transaction of others":     {bus: fmt.Errorf("%w: %w", sink.ErrHeldUp, refused), fault: "topic/orders", away: "bus"},
+		"the disk, of a table":        {fault: "checkpoint/orders/t_0", away: "checkpoint"},
+		"the disk":                    {fault: "checkpoint", away: "checkpoint"},
+		"one table":                   {fault: "shard orders/t_0"},
+		"the standby group":           {fault: standbyDependency, away: "standby group"},
+		"the progress that is copied": {fault: copiesDependency, away: "progress on the bus"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			answers := func(err error) *httpapi.Probe {
+				return &httpapi.Probe{Ready: func(context.Context) error { return err }}
+			}
+			faults, ofBus := outage.New(slog.New(slog.DiscardHandler)), outage.New(slog.New(slog.DiscardHandler))
+			committer := stream.NewCommitter(storememory.New(), store.Image{}, faults)
+			a := &App{
+				opts: Options{Config: new(config.Config)}, kept: &kept{member: standby.New(standby.Options{})}, sinkProbe: answers(c.bus),
+				parts: parts{
+					faults: faults, committer: committer, copies: buscopy.NewKeeper(buscopy.Options{}), recovery: stream.New(stream.Options{}), sources: probed(answers(c.source)),
+					sink: waitingBus{log: ofBus},
+				},
+			}
+			status := httpapi.Status{Streams: []httpapi.StreamStatus{{
+				CatchUp: stream.StreamProgress{Ready: true}, Shards: []shard.Status{{LastPoll: null.At(time.Now())}}, Progress: &buscopy.Status{WrittenAt: null.At(time.Now())},
+			}}}
+			if (health{a}).addDependencies(&status); status.Checkpoint.Answers != nil {
+				t.Error("the checkpoint was not saved yet")
+			}
+			if err := committer.Sync(t.Context(), new(store.Batch)); err != nil {
+				t.Fatal(err)
+			}
+			if on := map[bool]*outage.Log{false: faults, true: ofBus}[c.ofBus]; c.fault != "" {
+				on.Fail(c.fault, refused)
+			}
+			health{a}.addDependencies(&status)
+			dependencies := map[string]*httpapi.DependencyStatus{"source": status.Source, "bus": status.Bus, "checkpoint": status.Checkpoint, "progress on the bus": status.Progress, "standby group": nil}
+			values := collected(t, newOutageCollector(a))
+			for name, d := range dependencies {
+				up, shown := values["bridge_dependency_up "+name]
+				if is := name == c.away; !shown || up == oneIf(is) || d != nil && (d.Answers == nil || *d.Answers == is || d.Since.IsZero() == is || is && d.Error != "correct BRIDGE_SINK_URL") {
+					t.Errorf("%s: %v is up, %+v", name, up, d)
+				}
+			}
+			if len(values) != 6 || values["bridge_held_up_by_transaction"] != oneIf(errors.Is(c.bus, sink.ErrHeldUp)) {
+				t.Errorf("there are %v", values)
+			}
+			if reasons := fmt.Sprint(health{a}.Ready(t.Context())); strings.Contains(reasons, "correct BRIDGE_SINK_URL") != (c.fault != "") {
+				t.Errorf("readiness says %s", reasons)
+			}
+		})
 	}
 }
 
@@ -210,6 +236,10 @@ func TestReadinessOfWhatDoesNotAnswer(t *testing.T) {
 			if took := time.Since(begun); code != 503 || took > 10*time.Second || !strings.Contains(body, "source:") || !strings.Contains(body, "sink:") {
 				t.Fatalf("%d after %s: %s", code, took, body)
 			}
+		}
+		begun := time.Now()
+		if values := collected(t, newOutageCollector(h.App)); time.Since(begun) != scrapeTimeout || values["bridge_dependency_up source"] != 0 || len(values) != 4 {
+			t.Errorf("a scrape after %s: %v", time.Since(begun), values)
 		}
 		if n := asked.Load(); n != 2 {
 			t.Errorf("source and bus were asked %d times, want each once", n)
