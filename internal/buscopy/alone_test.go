@@ -1,6 +1,8 @@
 package buscopy_test
 
 import (
+	"strconv"
+	"strings"
 	"testing"
 	"testing/synctest"
 
@@ -18,127 +20,63 @@ func joined(t *testing.T, f *fleet, of share.Share) *buscopy.Generations {
 	return g
 }
 
+// lives are what processes of two shares do, a step each: "join a 0" begins the process a of share
+// 0, which reads who was there before by "former a", or once it is elected by "turn a", and enters
+// with an epoch. It is alone then or not.
+var lives = map[string]string{
+	"behind a former one, which is not": "join a 0; join p 1; former a; former p; enter p 99; not a; enter a 5; alone a; join b 0; former b; enter b 6; " +
+		"not a; alone b; alone p; former b; join c 0; former c; enter c 7; not b; alone c",
+	"neither of two that begin at the same time":        "join a 0; join b 0; former a; former b; enter a 5; former b; enter b 6; not a; not b",
+	"nor of two that have one epoch":                    "join a 0; join b 0; former a; former b; enter a 8; enter b 8; not a; not b",
+	"not behind one whose epoch is higher":              "join a 0; join b 0; former a; enter a 9; former b; enter b 6; not b",
+	"one that is elected knows who had entered by then": "join a 0; join b 0; former a; former b; enter b 5; turn a; enter a 6; alone a; not b",
+	"one that is elected behind one that another one had followed": "join a 0; join b 0; join c 0; former a; turn b; enter b 2; permit a; turn c; " +
+		"enter c 4; turn a; enter a 6; alone a; not c",
+	"not by a former number": "join a 0; former a; enter a 5; put d.-shares.n2.3.token; not a",
+}
+
 // TestAlone: a process is alone unless another one of its share has entered since it began, or one
 // before it with a higher epoch, or another number of shares is proposed.
 func TestAlone(t *testing.T) {
 	t.Parallel()
-	scene := func(name string, do func(t *testing.T, f *fleet, process func(index int) *buscopy.Generations)) {
+	for name, life := range lives {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				f := newFleet(t)
-				do(t, f, func(index int) *buscopy.Generations {
-					return joined(t, f, share.Share{Index: index, Number: 2})
-				})
+				f, processes := newFleet(t), make(map[string]*buscopy.Generations)
+				for step := range strings.SplitSeq(life, "; ") {
+					words := strings.Fields(step + " 0")
+					number, _ := strconv.Atoi(words[2])
+					g, alone, err := processes[words[1]], true, error(nil)
+					switch words[0] {
+					case "join":
+						processes[words[1]] = joined(t, f, share.Share{Index: number, Number: 2})
+					case "former", "turn":
+						err = g.ReadFormer(t.Context(), words[0] == "turn")
+					case "enter":
+						err = g.Enter(t.Context(), uint64(number))
+					case "permit":
+						err = g.Permit(t.Context())
+					case "put":
+						err = f.bucket.Put(t.Context(), words[1], nil)
+					default:
+						alone, err = g.Alone(t.Context())
+						alone = alone == (words[0] == "alone")
+					}
+					if err != nil || !alone {
+						t.Errorf("%s: %v", step, err)
+					}
+				}
 			})
 		})
 	}
-	former := func(t *testing.T, turn bool, all ...*buscopy.Generations) {
-		t.Helper()
-		for _, g := range all {
-			if err := g.ReadFormer(t.Context(), turn); err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
-	enter := func(t *testing.T, g *buscopy.Generations, epoch uint64) {
-		t.Helper()
-		if err := g.Enter(t.Context(), epoch); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want := func(t *testing.T, g *buscopy.Generations, want bool) {
-		t.Helper()
-		if alone, err := g.Alone(t.Context()); err != nil || alone != want {
-			t.Errorf("alone: %v (%v), want %v", alone, err, want)
-		}
-	}
-	scene("behind a former one, which is not", func(t *testing.T, _ *fleet, process func(int) *buscopy.Generations) {
-		first, peer := process(0), process(1)
-		former(t, false, first, peer)
-		enter(t, peer, 99)
-		want(t, first, false)
-		enter(t, first, 5)
-		want(t, first, true)
-		later := process(0)
-		former(t, false, later)
-		enter(t, later, 6)
-		want(t, first, false)
-		want(t, later, true)
-		want(t, peer, true)
-		// Of another stream.
-		former(t, false, later)
-		third := process(0)
-		former(t, false, third)
-		enter(t, third, 7)
-		want(t, later, false)
-		want(t, third, true)
-	})
-	scene("neither of two that begin at the same time", func(t *testing.T, _ *fleet, process func(int) *buscopy.Generations) {
-		one, two := process(0), process(0)
-		former(t, false, one, two)
-		enter(t, one, 5)
-		former(t, false, two)
-		enter(t, two, 6)
-		want(t, one, false)
-		want(t, two, false)
-	})
-	scene("nor of two that have one epoch", func(t *testing.T, _ *fleet, process func(int) *buscopy.Generations) {
-		one, two := process(0), process(0)
-		former(t, false, one, two)
-		enter(t, one, 8)
-		enter(t, two, 8)
-		want(t, one, false)
-		want(t, two, false)
-	})
-	scene("not behind one whose epoch is higher", func(t *testing.T, _ *fleet, process func(int) *buscopy.Generations) {
-		first, later := process(0), process(0)
-		former(t, false, first)
-		enter(t, first, 9)
-		former(t, false, later)
-		enter(t, later, 6)
-		want(t, later, false)
-	})
-	scene("one that is elected knows who had entered by then", func(t *testing.T, _ *fleet, process func(int) *buscopy.Generations) {
-		waits, works := process(0), process(0)
-		former(t, false, waits, works)
-		enter(t, works, 5)
-		former(t, true, waits)
-		enter(t, waits, 6)
-		want(t, waits, true)
-		want(t, works, false)
-	})
-	scene("one that is elected behind one that another one had followed", func(t *testing.T, _ *fleet, process func(int) *buscopy.Generations) {
-		waits, first, second := process(0), process(0), process(0)
-		former(t, false, waits)
-		former(t, true, first)
-		enter(t, first, 2)
-		if err := waits.Permit(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		former(t, true, second)
-		enter(t, second, 4)
-		former(t, true, waits)
-		enter(t, waits, 6)
-		want(t, waits, true)
-		want(t, second, false)
-	})
-	scene("a process without shares leaves nothing", func(t *testing.T, f *fleet, process func(int) *buscopy.Generations) {
-		process(0).Leave()
+	t.Run("a process without shares leaves nothing", func(t *testing.T) {
+		f := newFleet(t)
+		joined(t, f, share.Share{Number: 2}).Leave()
 		before := f.bucket.Puts()
 		none := joined(t, f, share.Share{})
 		proposed := f.bucket.Puts()
-		enter(t, none, 7)
-		if puts := f.bucket.Puts(); none.Joined() == 0 || proposed == before || puts != proposed {
-			t.Errorf("it has joined generation %d, and puts %d entries where it enters", none.Joined(), puts-proposed)
+		if err := none.Enter(t.Context(), 7); err != nil || none.Joined() == 0 || proposed == before || f.bucket.Puts() != proposed {
+			t.Errorf("it has joined generation %d, and puts %d entries where it enters: %v", none.Joined(), f.bucket.Puts()-proposed, err)
 		}
-	})
-	scene("not by a former number", func(t *testing.T, f *fleet, process func(int) *buscopy.Generations) {
-		g := process(0)
-		former(t, false, g)
-		enter(t, g, 5)
-		if err := f.bucket.Put(t.Context(), "d.-shares.n2.3.token", nil); err != nil {
-			t.Fatal(err)
-		}
-		want(t, g, false)
 	})
 }

@@ -29,8 +29,6 @@ type writer struct {
 	*buscopy.Keeper
 	t     *testing.T
 	store *storememory.Store
-	// waits is a stream that has not caught up.
-	waits string
 
 	mu     sync.Mutex
 	faults []error
@@ -42,13 +40,8 @@ func newWriter(t *testing.T, b buscopy.Bucket, epoch uint64) *writer {
 		Bucket: b, Domain: "shop.eu", Streams: []buscopy.Stream{{Name: "facts", Release: true}, {Name: "states"}},
 		IsCommand: stream.IsCommand,
 		Still:     func(_ context.Context, do func(store.Store) error) error { return do(w.store) },
-		Epoch: func(stream string) uint64 {
-			if stream == w.waits {
-				return 0
-			}
-			return epoch
-		},
-		Log: slog.New(slog.NewTextHandler(t.Output(), nil)),
+		Epoch:     func(string) uint64 { return epoch },
+		Log:       slog.New(slog.NewTextHandler(t.Output(), nil)),
 		Fault: func(err error) {
 			w.mu.Lock()
 			defer w.mu.Unlock()
@@ -368,36 +361,6 @@ func TestRun(t *testing.T) {
 		}
 		if b.Puts() != 9 {
 			t.Errorf("%d entries were put at the end, want 9", b.Puts())
-		}
-	})
-}
-
-// TestAStreamThatWaits: nothing is written of a stream that has not gone on from its last copy,
-// which stays.
-func TestAStreamThatWaits(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		b := new(buckettest.Memory)
-		for _, stream := range []string{"facts", "states"} {
-			w := newWriter(t, b, 5)
-			w.saves(stream, 7)
-			w.decided(stream)
-		}
-		w := newWriter(t, b, 6)
-		w.waits = "facts"
-		w.loads("facts")
-		w.saves("states", 9)
-		ctx, cancel := context.WithCancel(t.Context())
-		ended := make(chan error, 1)
-		go func() { ended <- w.Run(ctx) }()
-		time.Sleep(time.Minute)
-		cancel()
-		if err := <-ended; err != nil {
-			t.Fatal(err)
-		}
-		mustLoad(t, b, 7, 5)
-		if c, _ := newWriter(t, b, 99).loads("states"); c.Epoch != 6 || c.Shards[0].Progress.Position != 9 {
-			t.Errorf("the other stream has %+v", c)
 		}
 	})
 }
