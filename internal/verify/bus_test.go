@@ -6,15 +6,10 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
-
-	natsjs "github.com/nats-io/nats.go/jetstream"
 
 	"example.org/bridge/internal/verify"
 	"example.org/bridge/sink"
-	"example.org/bridge/sink/jetstream"
 	"example.org/bridge/sink/sinktest/memory"
-	"example.org/bridge/tests/testenv"
 )
 
 // readOn returns what one Read hands out, as offset and value.
@@ -95,51 +90,5 @@ func TestABusThatCannotBeRead(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %q", err, want)
 		}
-	}
-}
-
-func TestWhatAStreamNoLongerHolds(t *testing.T) {
-	for _, c := range []struct {
-		name             string
-		adjust           func(*natsjs.StreamConfig)
-		remove           uint64
-		expired, thinned bool
-	}{
-		{"without limits nothing goes by itself", func(*natsjs.StreamConfig) {}, 1, false, false},
-		{"a limit removes the head", func(c *natsjs.StreamConfig) { c.MaxMsgs = 3 }, 0, true, false},
-		{"an age removes the head", func(c *natsjs.StreamConfig) { c.MaxAge = time.Hour }, 1, true, false},
-		{"a limit per subject removes single messages", func(c *natsjs.StreamConfig) { c.MaxMsgsPerSubject = 1 }, 0, false, true},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			server := testenv.OwnNATS(t)
-			config := natsjs.StreamConfig{Name: "T", Subjects: []string{"t.>"}}
-			c.adjust(&config)
-			stream := server.CreateStream(t, config)
-			for i, subject := range []string{"t.b", "t.a", "t.b", "t.b", "t.b"} {
-				if _, err := server.JetStream(t).Publish(t.Context(), subject, fmt.Appendf(nil, "v%d", i)); err != nil {
-					t.Fatal(err)
-				}
-			}
-			if c.remove > 0 {
-				if err := stream.DeleteMsg(t.Context(), c.remove); err != nil {
-					t.Fatal(err)
-				}
-			}
-			reader, err := jetstream.Open(jetstream.Options{
-				Connection: jetstream.Connection{URLs: []string{server.URL()}, Readable: []string{"t.*"}, GiveUpAfter: 30 * time.Second},
-			})
-			if err != nil {
-				t.Fatal(err)
-			}
-			b, err := verify.OpenBus(t.Context(), verify.BusOptions{Reader: reader, Subjects: []string{"t.*"}})
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer b.Close()
-			readOn(t, b)
-			if p := b.Partitions[0]; p.Expired != c.expired || p.Thinned != c.thinned {
-				t.Errorf("%+v", p)
-			}
-		})
 	}
 }

@@ -3,10 +3,8 @@ package verify_test
 import (
 	"slices"
 	"testing"
-	"time"
 
 	"example.org/bridge/event"
-	"example.org/bridge/internal/verify"
 	"example.org/bridge/source"
 	"example.org/bridge/source/sourcetest/memory"
 )
@@ -113,31 +111,6 @@ func TestMigrations(t *testing.T) {
 	}
 }
 
-// TestMaskIsLifted has events with masked values of a column of numbers.
-func TestMaskIsLifted(t *testing.T) {
-	w := withColumns(t, event.Release, source.Column{Name: "code", Kind: source.Text, Mask: "redact"})
-	w.publish(w.table.Insert("a", "****"))
-	w.table = memory.NewTable(source.Spec{ID: "id", Key: []string{"name"}}, source.Column{Name: "id", Kind: source.Int}, source.Column{Name: "name", Kind: source.Text},
-		source.Column{Name: "code", Kind: source.Int})
-	w.table.Insert("a", "7")
-	w.publish(w.table.Insert("b", "8"))
-	want(t, w.check(), " | changed 1")
-}
-
-// TestAZoneOfATypeThatChanged has events of a DATETIME with a zone, which is a TIMESTAMP now.
-func TestAZoneOfATypeThatChanged(t *testing.T) {
-	w := withColumns(t, event.Release, source.Column{Name: "at", Kind: source.DateTime})
-	w.options.Zone = time.FixedZone("", 8*3600)
-	w.encoder = w.newEncoder()
-	w.publish(w.table.Insert("a", "2026-03-01 10:20:30"))
-	w.publish(w.table.Insert("b", "2026-03-01 10:20:30"))
-	w.table = memory.NewTable(source.Spec{ID: "id", Key: []string{"name"}}, source.Column{Name: "id", Kind: source.Int}, source.Column{Name: "name", Kind: source.Text},
-		source.Column{Name: "at", Kind: source.Timestamp})
-	w.table.Insert("a", "2026-03-01 02:20:30")
-	w.table.Insert("b", "2026-03-01 02:20:30")
-	want(t, w.check(func(o *verify.Options) { o.Shards[0].Zone = w.options.Zone }), " | changed 2")
-}
-
 // TestATimeThatIsNoMember has meta.time from a MODIFIED that FIELDS leaves out.
 func TestATimeThatIsNoMember(t *testing.T) {
 	w := newWorld(t, event.Capability)
@@ -147,25 +120,4 @@ func TestATimeThatIsNoMember(t *testing.T) {
 	w.encoder = w.newEncoder()
 	w.publish(w.table.Insert("a", "2026-03-01 02:20:30", "2026-03-02 02:20:30"))
 	want(t, w.check(), "")
-}
-
-// TestMigrationsOfATableWithJSON has the event of an entity that only its row proves.
-func TestMigrationsOfATableWithJSON(t *testing.T) {
-	for _, c := range []struct{ name, member, found, altered string }{
-		{"FIELDS renames", "number", "", "altered 1 | unproven 1"},
-		// A member of another type is not compared.
-		{"INT to VARCHAR", "code", " | unproven 1", " | unproven 1"},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			w := withColumns(t, event.Capability, source.Column{Name: "doc", Kind: source.JSON}, source.Column{Name: "code", Kind: source.Int})
-			w.publish(w.table.Insert("a", `{"b": 1}`, "7"))
-			if w.options.Fields = []event.Field{{Column: "name"}, {Column: "code", Member: c.member}, {Column: "doc"}}; c.member == "code" {
-				w.table = withColumns(t, event.Capability, source.Column{Name: "doc", Kind: source.JSON}, source.Column{Name: "code", Kind: source.Text}).table
-				w.table.Insert("a", `{"b": 1}`, "7")
-			}
-			want(t, w.check(), c.found)
-			w.bus.edit(t, 0, `"code":7`, `"code":8`)
-			want(t, w.check(), c.altered)
-		})
-	}
 }

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
-	"strings"
 	"testing"
 
 	"example.org/bridge/event"
@@ -52,18 +51,6 @@ func (w *tables) use(i int) {
 	}
 }
 
-func (w *tables) put(table int, name, state string) uint64 {
-	w.t.Helper()
-	w.use(table)
-	return w.insert(name, state)
-}
-
-// silently commits a row that is not published.
-func (w *tables) silently(table int, name, state string) uint64 {
-	w.t.Helper()
-	return w.list[table].Insert(name, state, "1.50", "2026-03-01 10:20:30.123")
-}
-
 func (w *tables) compare(adjust ...func(*verify.Options)) *verify.Report {
 	w.t.Helper()
 	slices.SortStableFunc(w.bus.messages, func(a, b *message) int { return cmp.Compare(a.Partition, b.Partition) })
@@ -87,72 +74,36 @@ func (w *tables) apart() {
 	}
 }
 
-// TestMovesBetweenTables has the three false ends that two tables of one stream can make, and the
-// true sequences of the same moves.
+// moves are lives of an entity of two tables. found is what is found of links by the entity, links
+// of each table by its own, and with a topic for each table; says is in the first example.
+var moves = []struct{ name, life, found, byTable, apart, says string }{
+	{"moved and back", moved + "; delete 1; in 0; insert M active", "", " | moved 2", "", ""},
+	{"moved and back, where the bus ends with the other table's state", moved + "; delete 1; in 0; silent M active", "stale 1", "stale 1 | moved 1", "stale 1",
+		"d_0 row 2 M: the last event says another state, and is of the table d_1"},
+	{"moved", moved, "", " | moved 1", "", ""},
+	{"moved, and the old state follows the new one", moved + "; swap 0 1; state 1 seq=9", "stale 1, outOfOrder 1", "stale 1 | moved 1", "stale 1",
+		"d_1 row 1 M: the last event says another state, and is of the table d_0"},
+	{"moved, and the old state follows the new one with a lower stamp", moved + "; swap 0 1", "stale 1, outOfOrder 1", "stale 1 | moved 1", "",
+		"d_1 row 1 M: the last event says another state, and is of the table d_0; it came behind one with a higher stamp"},
+	{"deleted, and added in the other table", "in 0; insert M active; remove M; in 1; insert M moved", "", "", "", ""},
+	{"added in the other table, and deleted", "in 0; insert M active; in 1; insert M moved; in 0; removed 1 M", "stale 1", "stale 1 | moved 2", "stale 1",
+		"d_1 row 1 M: the row is there, the last event says that it is gone, and is of the table d_0"},
+	{"moved, and the row has not changed", "in 0; insert M active; delete 1; in 1; silent M active", "", "", "", ""},
+	{"moved, and the row has not changed, which its event does not tell", "in 0; insert M a\xff; delete 1; in 1; silent M a\xff", "", "", "", ""},
+	{"gone from both", moved + "; delete 1", "extra 1", "extra 1 | moved 1", "extra 1", "d_1 row 1 M: the last event says that it lives, but it has no row"},
+}
+
+const moved = "in 0; insert M active; delete 1; in 1; insert M moved"
+
 func TestMovesBetweenTables(t *testing.T) {
-	const there, back = "moved", "active"
-	moved := func(w *tables) uint64 {
-		w.list[0].Delete(w.put(0, "M", back))
-		return w.put(1, "M", there)
-	}
-	for _, c := range []struct {
-		name string
-		make func(w *tables)
-		// found is what is found of links by the entity, links of each table by its own, and with a
-		// topic for each table; says is in the first example.
-		found, byTable, apart, says string
-	}{
-		{"moved and back", func(w *tables) {
-			w.list[1].Delete(moved(w))
-			w.put(0, "M", back)
-		}, "", " | moved 2", "", ""},
-		{"moved and back, where the bus ends with the other table's state", func(w *tables) {
-			w.list[1].Delete(moved(w))
-			w.silently(0, "M", back)
-		}, "stale 1", "stale 1 | moved 1", "stale 1", "d_0 row 2 M: the last event says another state, and is of the table d_1"},
-		{"moved", func(w *tables) { moved(w) }, "", " | moved 1", "", ""},
-		{"moved, and the old state follows the new one", func(w *tables) {
-			moved(w)
-			w.bus.swap(0, 1)
-			w.setState(1, func(s *sink.State) { s.Seq = 9 })
-		}, "stale 1, outOfOrder 1", "stale 1 | moved 1", "stale 1", "d_1 row 1 M: the last event says another state, and is of the table d_0"},
-		{"moved, and the old state follows the new one with a lower stamp", func(w *tables) {
-			moved(w)
-			w.bus.swap(0, 1)
-		}, "stale 1, outOfOrder 1", "stale 1 | moved 1", "",
-			"d_1 row 1 M: the last event says another state, and is of the table d_0; it came behind one with a higher stamp"},
-		{"deleted, and added in the other table", func(w *tables) {
-			w.use(0)
-			w.remove(w.put(0, "M", back), "M")
-			w.put(1, "M", there)
-		}, "", "", "", ""},
-		{"added in the other table, and deleted", func(w *tables) {
-			id := w.put(0, "M", back)
-			w.put(1, "M", there)
-			w.use(0)
-			w.remove(id, "M")
-		}, "stale 1", "stale 1 | moved 2", "stale 1", "d_1 row 1 M: the row is there, the last event says that it is gone, and is of the table d_0"},
-		{"moved, and the row has not changed", func(w *tables) {
-			w.list[0].Delete(w.put(0, "M", back))
-			w.silently(1, "M", back)
-		}, "", "", "", ""},
-		{"moved, and the row has not changed, which its event does not tell", func(w *tables) {
-			w.list[0].Delete(w.put(0, "M", "a\xff"))
-			w.silently(1, "M", "a\xff")
-		}, "", "", "", ""},
-		{"gone from both", func(w *tables) {
-			w.list[1].Delete(moved(w))
-		}, "extra 1", "extra 1 | moved 1", "extra 1", "d_1 row 1 M: the last event says that it lives, but it has no row"},
-	} {
-		for links, found := range map[string]string{"of the entity": c.found, "of each table": c.byTable, "and a topic for each table": c.apart} {
-			t.Run(c.name+", with links "+links, func(t *testing.T) {
-				w := newTables(t, links == "of each table")
-				c.make(w)
-				if strings.Contains(links, "topic") {
-					w.apart()
+	for _, c := range moves {
+		for links, found := range map[string]string{"tables": c.found, "tables own": c.byTable, "topics": c.apart} {
+			t.Run(c.name+": "+links, func(t *testing.T) {
+				life, apart := "tables; "+c.life+"; apart", links == "topics"
+				if !apart {
+					life = links + "; " + c.life
 				}
-				r := w.compare()
-				want(t, r, found)
+				r := play(t, event.Capability, life+"; finds "+found)
 				if len(r.Streams[0].Faults) == 0 {
 					return
 				}
@@ -163,57 +114,6 @@ func TestMovesBetweenTables(t *testing.T) {
 			})
 		}
 	}
-}
-
-// TestRowsOfOneKeyInTwoTables has the row of d_0 say "x" and that of d_1 "y".
-func TestRowsOfOneKeyInTwoTables(t *testing.T) {
-	for _, c := range []struct{ name, last, found string }{
-		{"the bus ends with the first", "x", " | twoRows 1"},
-		{"the bus ends with the second", "y", " | twoRows 1"},
-		{"the bus ends with neither", "z", "stale 1 | twoRows 1"},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			w := newTables(t, false)
-			w.list[0].Delete(w.put(0, "a", c.last))
-			w.silently(0, "a", "x")
-			w.silently(1, "a", "y")
-			r := w.compare()
-			want(t, r, c.found)
-			if e := examplesOf(r, "twoRows")[0]; e.Shard+e.What != "d_0the table d_1 has its key, too, in row 1" && e.Shard+e.What != "d_1the table d_0 has its key, too, in row 2" {
-				t.Errorf("%+v", e)
-			}
-		})
-	}
-	t.Run("one of them goes while the check runs", func(t *testing.T) {
-		for gone := range 2 {
-			for last, found := range map[string]string{[]string{"y", "x"}[gone]: "", "z": "stale 1"} {
-				w := newTables(t, false)
-				w.list[0].Delete(w.put(0, "a", last))
-				w.silently(0, "a", "x")
-				w.silently(1, "a", "y")
-				reads := 0
-				w.bus.before = func() {
-					if reads++; reads == 2 {
-						w.list[gone].Delete([]uint64{2, 1}[gone])
-					}
-				}
-				want(t, w.compare(), found)
-			}
-		}
-	})
-	t.Run("one gets the key of another at the last look", func(t *testing.T) {
-		w := newTables(t, false)
-		w.put(0, "a", "x")
-		w.silently(1, "b", "x")
-		reads := 0
-		w.bus.before = func() {
-			if reads++; reads == 4 {
-				w.list[0].Delete(1)
-				w.list[1].Update(1, "a", "x", "1.50", "2026-03-01 10:20:30.123")
-			}
-		}
-		want(t, w.compare(), "")
-	})
 }
 
 func TestTablesOfOneStreamThatDiffer(t *testing.T) {
@@ -254,7 +154,8 @@ func TestTheSameIDInTwoTables(t *testing.T) {
 	w := newTables(t, true)
 	for i := range w.list {
 		w.list[i] = memory.NewTable(source.Spec{ID: "id", Created: "created"}, list...)
-		w.put(i, fmt.Sprint("x", i), "first")
+		w.use(i)
+		w.insert(fmt.Sprint("x", i), "first")
 	}
 	apart := func(o *verify.Options) {
 		for i := range o.Shards {

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	kafkago "github.com/segmentio/kafka-go"
 
@@ -20,18 +21,23 @@ import (
 // of a message on the bus, an ID that of a row.
 type player struct {
 	*world
-	// rows are the ids of the rows last written, by their key; kept is a message that is put aside.
+	// tables are two in place of the one of the world, where a script has them.
+	tables *tables
+	// rows are the ids of the rows last written, by their key; kept are messages that are put
+	// aside, later are steps for the beginning of a read of the bus.
 	rows    map[string]uint64
-	kept    *message
+	kept    []*message
+	later   map[int]string
 	options func(*verify.Options)
 	report  *verify.Report
 }
 
-// play plays a script on an empty table and bus.
-func play(t *testing.T, kind event.Kind, script string) {
+// play plays a script on an empty table and bus, and returns what was found last.
+func play(t *testing.T, kind event.Kind, script string) *verify.Report {
 	t.Helper()
-	p := &player{world: newWorld(t, kind), rows: make(map[string]uint64), options: func(*verify.Options) {}}
+	p := &player{world: newWorld(t, kind), rows: make(map[string]uint64), later: make(map[int]string), options: func(*verify.Options) {}}
 	p.play(script)
+	return p.report
 }
 
 func (p *player) play(script string) {
@@ -50,6 +56,32 @@ func (p *player) write(name, rest string) bool {
 	switch name {
 	case "histories", "log":
 		p.play(map[string]string{"histories": histories, "log": log}[name])
+	case "tables": // own where each event follows on the last one of its table
+		p.tables = newTables(p.t, rest == "own")
+		p.world = p.tables.world
+	case "in": // 0 or 1, the table of what follows
+		p.tables.use(int(p.number(rest)))
+	case "topics": // one for each of the tables, and the one that has expired
+		p.tables.apart()
+		var tps []sink.TP
+		for _, topic := range []string{"d_0", "d_1", "dead"} {
+			tps = append(tps, sink.TP{Name: topic + "/0", Destination: topic, Expired: topic == rest})
+		}
+		p.bus.partition, p.bus.others = tps[0], tps[1:]
+		p.options = func(o *verify.Options) {
+			for i := range o.Shards {
+				o.Shards[i].Destinations = []string{o.Shards[i].Name}
+			}
+		}
+	case "apart": // a partition for each of the tables
+		p.tables.apart()
+	case "at": // READ STEP, STEP
+		read, steps, _ := strings.Cut(rest, " ")
+		p.later[int(p.number(read))] = strings.ReplaceAll(steps, ",", ";")
+	case "silent": // NAME STATE, which is not published
+		p.table.Insert(words[0], words[1], "1.50", "2026-03-01 10:20:30.123")
+	case "removed": // ID NAME
+		p.remove(p.number(words[0]), words[1])
 	case "insert": // NAME STATE
 		p.rows[words[0]] = p.insert(words[0], words[1])
 	case "replace":
@@ -70,6 +102,17 @@ func (p *player) write(name, rest string) bool {
 		values := strings.Split(rest, "|")
 		p.rows[values[0]] = p.table.Insert(values...)
 		p.publish(p.rows[values[0]])
+	case "unsent": // VALUE|VALUE, which is not published
+		p.table.Insert(strings.Split(rest, "|")...)
+	case "zone": // of DATETIME
+		zone := time.FixedZone("", 8*3600)
+		p.world.options.Zone, p.options = zone, func(o *verify.Options) { o.Shards[0].Zone = zone }
+		p.encoder = p.newEncoder()
+	case "fields": // COLUMN:MEMBER, of what is published from now on
+		for _, word := range words {
+			column, member, _ := strings.Cut(word, ":")
+			p.world.options.Fields = append(p.world.options.Fields, event.Field{Column: column, Member: member})
+		}
 	case "publish": // ID
 		p.publish(p.number(rest))
 	case "update": // ID VALUE|VALUE, which is not published
@@ -160,10 +203,10 @@ func (p *player) tamper(name, rest string) bool {
 		}
 		*all = append(*all, p.copyOf(int(i)))
 	case "keep":
-		p.kept = p.copyOf(int(i))
+		p.kept = append(p.kept, p.copyOf(int(i)))
 		p.bus.cut(int(i))
 	case "kept":
-		*all = append(*all, p.kept)
+		*all = append(*all, p.kept...)
 	case "again": // I EPOCH, or with "once" behind it: a repeat with a stamp of its own
 		last := len(*all)
 		*all = append(*all, p.copyOf(int(i)))
@@ -208,6 +251,8 @@ func (p *player) compare(name, rest string) bool {
 				one.Latest = true
 			case "after":
 				one.After = p.number(value)
+			case "rounds":
+				o.Rounds = int(p.number(value))
 			case "hash":
 				one.Hash = uint32(p.number(value))
 			case "numbers":
@@ -217,7 +262,16 @@ func (p *player) compare(name, rest string) bool {
 			}
 		}
 	case "finds":
-		p.report = p.check(p.options)
+		reads, check := 0, p.check
+		p.bus.before = func() {
+			if reads++; p.later[reads] != "" {
+				p.play(p.later[reads])
+			}
+		}
+		if p.tables != nil {
+			check = p.tables.compare
+		}
+		p.report = check(p.options)
 		want(p.t, p.report, strings.TrimPrefix(rest, "nothing"))
 	case "heals":
 		p.same("healed", rest, healed(p.report))
@@ -297,7 +351,12 @@ func (p *player) change(s *sink.State, fields []string) {
 func (p *player) columns(words []string) (list []source.Column) {
 	for _, word := range words {
 		name, kind, _ := strings.Cut(word, ":")
-		list = append(list, source.Column{Name: name, Kind: map[string]source.Kind{"int": source.Int, "text": source.Text, "json": source.JSON}[kind]})
+		c := map[string]source.Column{
+			"int": {Kind: source.Int}, "text": {Kind: source.Text}, "json": {Kind: source.JSON}, "masked": {Kind: source.Text, Mask: "redact"},
+			"datetime": {Kind: source.DateTime}, "timestamp": {Kind: source.Timestamp},
+		}[kind]
+		c.Name = name
+		list = append(list, c)
 	}
 	return list
 }

@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/nats-io/nats-server/v2/server"
 	natsjs "github.com/nats-io/nats.go/jetstream"
 
 	"example.org/bridge/internal/inspect"
@@ -97,6 +96,26 @@ func TestRead(t *testing.T) {
 			}
 		}
 	})
+	t.Run("knows whether the stream removes messages by its own rules", func(t *testing.T) {
+		for _, c := range []struct {
+			config                   natsjs.StreamConfig
+			remove, expired, thinned bool
+		}{
+			{natsjs.StreamConfig{}, true, false, false}, {natsjs.StreamConfig{MaxMsgs: 3}, false, true, false},
+			{natsjs.StreamConfig{MaxAge: time.Hour}, true, true, false}, {natsjs.StreamConfig{MaxMsgsPerSubject: 1}, false, false, true},
+		} {
+			s, stream, name := onStream(t, broker, c.config)
+			mustPublish(t, s, slices.Concat(ours(name+".b", "first", 1), ours(name+".a", "others", 1), ours(name+".b", "more", 3)))
+			if c.remove {
+				if err := stream.DeleteMsg(t.Context(), 1); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if tps, err := s.TPs(sinktest.Deadline(t), []string{name + ".>"}); err != nil || len(tps) != 1 || tps[0].Expired != c.expired || tps[0].Thinned != c.thinned {
+				t.Errorf("%+v: %+v, %v", c, tps, err)
+			}
+		}
+	})
 	t.Run("meets no fault in many messages, and notices what expires meanwhile", func(t *testing.T) {
 		// More than two pulls, each of which the server ends when its messages have all come.
 		const n = 9000
@@ -150,32 +169,6 @@ func TestRead(t *testing.T) {
 			t.Error(next, err)
 		}
 	})
-}
-
-func TestReadNamesTheRightThatIsMissing(t *testing.T) {
-	t.Parallel()
-	const consume, get = "$JS.API.CONSUMER.>", "$JS.API.STREAM.MSG.GET.T"
-	may := func(user, subject string) *server.User {
-		publish := &server.SubjectPermission{Allow: []string{"T.>", "$JS.API.STREAM.INFO.T", subject}}
-		return &server.User{Username: user, Password: "a", Permissions: &server.Permissions{Publish: publish}}
-	}
-	broker := testenv.InProcessNATS(t, func(o *server.Options) {
-		o.Users = []*server.User{{Username: "admin", Password: "a"}, may("getter", get), may("consumer", consume)}
-	})
-	broker.As("admin", "a").CreateStream(t, natsjs.StreamConfig{Name: "T"})
-	for user, right := range map[string]string{"getter": consume, "consumer": get} {
-		t.Run(right, func(t *testing.T) {
-			t.Parallel()
-			s := open(t, jetstream.Options{
-				Connection: jetstream.Connection{URLs: []string{broker.URL()}, Stream: "T", Password: func() (string, string, error) { return user, "a", nil }},
-				Published:  []string{"T.a"},
-			})
-			mustPublish(t, s, ours("T.b", user, 10))
-			if _, err := storedIDs(t, s, "T", 1); !errors.Is(err, sink.ErrUnreadable) || !strings.Contains(fmt.Sprint(err), right) {
-				t.Errorf("got %v", err)
-			}
-		})
-	}
 }
 
 // TestStreamsThatCannotCarryBatches: check names what is wrong and how to fix it, and a start
