@@ -13,6 +13,7 @@ import (
 
 	"example.org/bridge/internal/inspect"
 	"example.org/bridge/internal/natskv"
+	"example.org/bridge/sink"
 	sinkjs "example.org/bridge/sink/jetstream"
 	"example.org/bridge/sink/sinktest"
 	"example.org/bridge/tests/testenv"
@@ -35,90 +36,92 @@ func inspected(t *testing.T, options sinkjs.Options) inspect.Report {
 	return s.Inspect(ctx)
 }
 
+// TestInspect has what nobody waits for; the rest is that of TestWaitsNameFaultAndRemedy and
+// TestStreamsThatCannotCarryBatches.
 func TestInspect(t *testing.T) {
 	t.Parallel()
 	nats := testenv.OwnNATS(t)
-	subjects := []string{"in.a.AddedEvent", "in.a.DeletedEvent"}
-	healthy := jetstream.StreamConfig{Name: "EVENTS", Subjects: []string{"in.a.*"}, Duplicates: 2 * time.Minute}
-	for _, c := range []struct {
-		name   string
+	for name, c := range map[string]struct {
 		change func(*jetstream.StreamConfig)
 		want   []inspect.Code
 	}{
-		{name: "nothing in a healthy stream"},
-		{name: "a stream that acknowledges nothing", change: func(c *jetstream.StreamConfig) { c.NoAck = true }, want: []inspect.Code{inspect.StreamUnusable}},
-		{name: "a stream that stores under other subjects", change: func(c *jetstream.StreamConfig) {
-			c.SubjectTransform = &jetstream.SubjectTransformConfig{Source: "in.*.AddedEvent", Destination: "in.other.{{wildcard(1)}}"}
-		}, want: []inspect.Code{inspect.StreamUnusable}},
-		{name: "a stream that stores others under other subjects", change: func(c *jetstream.StreamConfig) {
-			c.SubjectTransform = &jetstream.SubjectTransformConfig{Source: "in.*.OtherEvent", Destination: "in.other.{{wildcard(1)}}"}
-		}},
-		{name: "a stream that is written later", change: func(c *jetstream.StreamConfig) { c.PersistMode = jetstream.AsyncPersistMode }, want: []inspect.Code{inspect.StreamPersistence}},
-		{name: "a stream that removes what is consumed", change: func(c *jetstream.StreamConfig) { c.Retention = jetstream.WorkQueuePolicy }, want: []inspect.Code{inspect.StreamUnreadable}},
-		{name: "a stream that refuses once it is full", change: func(c *jetstream.StreamConfig) { c.MaxMsgs, c.Discard = 5, jetstream.DiscardNew }, want: []inspect.Code{inspect.StreamFull}},
+		"healthy":               {func(*jetstream.StreamConfig) {}, nil},
+		"acknowledges nothing":  {func(c *jetstream.StreamConfig) { c.NoAck = true }, []inspect.Code{inspect.StreamUnusable}},
+		"is written later":      {func(c *jetstream.StreamConfig) { c.PersistMode = jetstream.AsyncPersistMode }, []inspect.Code{inspect.StreamPersistence}},
+		"others are renamed":    {func(c *jetstream.StreamConfig) { c.SubjectTransform = renamed("in.*.OtherEvent") }, nil},
+		"some are renamed":      {func(c *jetstream.StreamConfig) { c.SubjectTransform = renamed("in.*.AddedEvent") }, []inspect.Code{inspect.StreamUnusable}},
+		"removes what was read": {func(c *jetstream.StreamConfig) { c.Retention = jetstream.WorkQueuePolicy }, []inspect.Code{inspect.StreamUnreadable}},
 	} {
-		t.Run(c.name, func(t *testing.T) {
-			config := healthy
-			if c.change != nil {
-				c.change(&config)
-			}
+		t.Run(name, func(t *testing.T) {
+			config := jetstream.StreamConfig{Name: "EVENTS", Subjects: []string{"in.a.*"}, Duplicates: 2 * time.Minute}
+			c.change(&config)
 			nats.CreateStream(t, config)
-			r := inspected(t, sinkjs.Options{Connection: at(nats.URL(), ""), Subjects: []string{"in.>"}, Published: subjects})
-			var got []inspect.Code
-			for _, f := range r.Findings {
-				got = append(got, f.Code)
-				if f.Do == "" || f.Statement == "" {
-					t.Errorf("an incomplete finding: %+v", f)
-				}
+			r := inspected(t, sinkjs.Options{Connection: at(nats.URL(), ""), Subjects: []string{"in.>"}, Published: []string{"in.a.AddedEvent", "in.a.DeletedEvent"}})
+			if got := codesOf(&r); !slices.Equal(got, c.want) || !strings.Contains(r.Summary, nats.Addr()) {
+				t.Errorf("found %v, summed up as %q, want %q", r.Findings, r.Summary, c.want)
 			}
-			if !slices.Equal(got, c.want) {
-				t.Errorf("found %v, want %q", r.Findings, c.want)
-			}
-			if !strings.Contains(r.Summary, nats.Addr()) {
-				t.Errorf("summed up as %q", r.Summary)
+			if slices.ContainsFunc(r.Findings, func(f inspect.Finding) bool { return f.Do == "" || f.Statement == "" }) {
+				t.Errorf("an incomplete finding: %+v", r.Findings)
 			}
 		})
 	}
 }
 
-func TestInspectTellsWhatALoginMayNot(t *testing.T) {
+func renamed(from string) *jetstream.SubjectTransformConfig {
+	return &jetstream.SubjectTransformConfig{Source: from, Destination: "in.other.{{wildcard(1)}}"}
+}
+
+func codesOf(r *inspect.Report) (codes []inspect.Code) {
+	for _, f := range r.Findings {
+		codes = append(codes, f.Code)
+	}
+	return codes
+}
+
+// TestWhatALoginMayNot is found by a check, and named by a read.
+func TestWhatALoginMayNot(t *testing.T) {
 	t.Parallel()
+	const info, consume, get = "$JS.API.STREAM.INFO.EVENTS", "$JS.API.CONSUMER.>", "$JS.API.STREAM.MSG.GET.EVENTS"
+	may := func(user string, subjects ...string) *server.User {
+		publish := &server.SubjectPermission{Allow: append(subjects, "in.>")}
+		return &server.User{Username: user, Password: "secret", Permissions: &server.Permissions{Publish: publish}}
+	}
 	nats := testenv.InProcessNATS(t, func(o *server.Options) {
 		o.Users = []*server.User{
-			{Username: "all", Password: "secret"},
-			{Username: "writer", Password: "secret", Permissions: &server.Permissions{Publish: &server.SubjectPermission{Allow: []string{"in.>", "$JS.API.STREAM.INFO.EVENTS"}}}},
-			{Username: "looker", Password: "secret", Permissions: &server.Permissions{Publish: &server.SubjectPermission{
-				Allow: []string{"in.>", "$JS.API.STREAM.INFO.EVENTS", "$JS.API.STREAM.MSG.GET.EVENTS"}}}},
-			{Username: "reader", Password: "secret", Permissions: &server.Permissions{Publish: &server.SubjectPermission{
-				Allow: []string{"in.>", "$JS.API.STREAM.INFO.EVENTS", "$JS.API.STREAM.MSG.GET.EVENTS", "$JS.API.CONSUMER.>"}}}},
-			{Username: "few", Password: "secret", Permissions: &server.Permissions{Publish: &server.SubjectPermission{Allow: []string{"in.>"}}}},
+			{Username: "all", Password: "secret"}, may("few"), may("writer", info), may("looker", info, get), may("consumer", info, consume), may("reader", info, get, consume),
 		}
 	})
-	as := func(user, password string) sinkjs.Options {
-		return sinkjs.Options{
-			Connection: sinkjs.Connection{URLs: []string{nats.URL()}, Stream: "EVENTS", Password: func() (string, string, error) { return user, password, nil }},
-			Subjects:   []string{"in.>"},
-		}
-	}
 	nats.As("all", "secret").CreateStream(t, jetstream.StreamConfig{Name: "EVENTS", Subjects: []string{"in.>"}, Duplicates: 2 * time.Minute})
 	for _, c := range []struct {
 		user, password string
 		want           []inspect.Code
+		// lacks is the right that a read needs.
+		lacks string
 	}{
-		{"all", "secret", nil}, {"all", "wrong", []inspect.Code{inspect.SinkLogin}}, {"few", "secret", []inspect.Code{inspect.StreamGrant}},
-		{"writer", "secret", []inspect.Code{inspect.StreamUnreadable, inspect.StreamUnreadable}},
-		{"looker", "secret", []inspect.Code{inspect.StreamUnreadable}}, {"reader", "secret", nil},
+		{"all", "secret", nil, ""}, {"all", "wrong", []inspect.Code{inspect.SinkLogin}, ""}, {"few", "secret", []inspect.Code{inspect.StreamGrant}, ""},
+		{"writer", "secret", []inspect.Code{inspect.StreamUnreadable, inspect.StreamUnreadable}, ""}, {"reader", "secret", nil, ""},
+		{"looker", "secret", []inspect.Code{inspect.StreamUnreadable}, consume}, {"consumer", "secret", []inspect.Code{inspect.StreamUnreadable}, get},
 	} {
-		r := inspected(t, as(c.user, c.password))
-		var got []inspect.Code
-		for _, f := range r.Findings {
-			if got = append(got, f.Code); f.Severity != inspect.Unsafe {
-				t.Errorf("%s: %v is %v", c.user, f, f.Severity)
+		t.Run(c.user+" with "+c.password, func(t *testing.T) {
+			t.Parallel()
+			options := sinkjs.Options{
+				Connection: sinkjs.Connection{URLs: []string{nats.URL()}, Stream: "EVENTS", Password: func() (string, string, error) { return c.user, c.password, nil }},
+				Subjects:   []string{"in.>"},
 			}
-		}
-		if !slices.Equal(got, c.want) {
-			t.Errorf("%s with %s: found %v, want %q", c.user, c.password, r.Findings, c.want)
-		}
+			r := inspected(t, options)
+			if got := codesOf(&r); !slices.Equal(got, c.want) || slices.ContainsFunc(r.Findings, func(f inspect.Finding) bool { return f.Severity != inspect.Unsafe }) {
+				t.Errorf("found %v, want %q", r.Findings, c.want)
+			}
+			if c.lacks == "" {
+				return
+			}
+			options.Published = []string{"in.a"}
+			s := open(t, options)
+			mustPublish(t, s, ours("in.b", c.user, 10))
+			if _, err := storedIDs(t, s, "EVENTS", 1); !errors.Is(err, sink.ErrUnreadable) || !strings.Contains(err.Error(), c.lacks) {
+				t.Errorf("a read: %v, want one that names %s", err, c.lacks)
+			}
+		})
 	}
 }
 
