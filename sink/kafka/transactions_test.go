@@ -34,28 +34,6 @@ func transactional(t testing.TB, brokers []string) kafka.Options {
 	return kafka.Options{Connection: at(brokers), TransactionalID: "bridge." + t.Name()}
 }
 
-// TestMarkersAreCovered: what this sink publishes leaves no hole but the last marker.
-func TestMarkersAreCovered(t *testing.T) {
-	t.Parallel()
-	c := fake(t, kfake.SeedTopics(1, "one"))
-	s := open(t, transactional(t, c.ListenAddrs()))
-	covered := make(map[uint64]bool)
-	end := uint64(0)
-	for n := range 10 {
-		out := publish(t, s, series("one", "k", n*5, 5, 2))
-		for _, at := range out.At {
-			if at.Marker {
-				covered[at.Offset-1] = true
-			}
-			covered[at.Offset] = true
-			end = max(end, at.Offset+1)
-		}
-	}
-	if end != 59 || len(covered) != 59 {
-		t.Errorf("%d of %d offsets are covered, want 59: ten transactions of 5 messages, 9 markers between them", len(covered), end)
-	}
-}
-
 // TestAHungLeader takes produce requests and answers none: what goes to the others waits for it
 // only as long as StalledAfter says, and is not taken for unanswered with it.
 func TestAHungLeader(t *testing.T) {
