@@ -12,7 +12,6 @@ import (
 	"example.org/bridge/internal/inspect"
 	"example.org/bridge/source"
 	"example.org/bridge/source/sourcetest"
-	"example.org/bridge/source/sqlite"
 )
 
 // healthy is a table in which nothing is found.
@@ -23,93 +22,87 @@ const healthy = `CREATE TABLE t (id INTEGER PRIMARY KEY AUTOINCREMENT, a TEXT NO
 // unnamed finds a setting that its user's naming has not named.
 var unnamed = regexp.MustCompile(`\b(with|correct|or|set) (TABLE|ID|ID_ORDER|KEY|CREATED|MODIFIED|DELETED|FIELDS|TIME_ZONE)\b`)
 
+// TestInspect has tables, the healthy one where there is none, with what is found. The tail refuses
+// those with a finding that blocks, in its words; that ids are used again it sees by their rows.
 func TestInspect(t *testing.T) {
 	position := func(id uint64) *uint64 { return &id }
-	for _, test := range []struct {
-		name string
-		// table is created in place of the healthy one.
-		table  string
+	behind := func(id uint64) func(*source.Expected) { return func(e *source.Expected) { e.Position = position(id) } }
+	keyed := func(key ...string) func(*source.Expected) { return func(e *source.Expected) { e.Spec.Key = key } }
+	updated := func(e *source.Expected) { e.Spec, e.Updates = source.Spec{Table: "t", ID: "id"}, true }
+	const counted, counts = "CREATE TABLE t (id INTEGER PRIMARY KEY AUTOINCREMENT, ", "CREATE TABLE t (id INTEGER PRIMARY KEY, a TEXT NOT NULL UNIQUE)"
+	for name, c := range map[string]struct {
+		table, want string
+		// change is made to what is expected of a healthy or a small table.
 		change func(*source.Expected)
-		want   []string
-		// refused says that the tail refuses the table, too.
-		refused bool
 	}{
-		{name: "nothing in a healthy table"},
-		{name: "no table", change: func(e *source.Expected) { e.Spec.Table = "u" }, want: []string{"unsafe no-table"}, refused: true},
-		{name: "every column that is not there", change: func(e *source.Expected) { e.Spec.Created, e.Spec.Fields = "born", []string{"a", "c"} },
-			want: []string{"unsafe no-column", "unsafe no-column"}, refused: true},
-		{name: "an id that is a text", change: func(e *source.Expected) { e.Spec.ID = "a" }, want: []string{"unsafe id-type"}, refused: true},
-		{name: "an id that is not unique", table: "CREATE TABLE t (id INTEGER NOT NULL, a TEXT NOT NULL UNIQUE)", change: bare, want: []string{"unsafe id-not-unique"}, refused: true},
-		{name: "an id that is a boolean", table: "CREATE TABLE t (id BOOLEAN PRIMARY KEY NOT NULL, a TEXT NOT NULL UNIQUE)", change: bare, want: []string{"unsafe id-type"}, refused: true},
-		{name: "an id of no type", table: "CREATE TABLE t (id PRIMARY KEY NOT NULL, a TEXT NOT NULL UNIQUE)", change: bare, want: []string{"unsafe id-type"}, refused: true},
-		{name: "an id with an index on an expression", table: "CREATE TABLE t (id INTEGER NOT NULL, a TEXT NOT NULL UNIQUE); CREATE UNIQUE INDEX i ON t (id + 0)",
-			change: bare, want: []string{"unsafe id-not-unique"}, refused: true},
-		{name: "an INTEGER PRIMARY KEY that is not the number of the row", table: "CREATE TABLE t (id INTEGER PRIMARY KEY DESC, a TEXT NOT NULL UNIQUE)", change: bare, want: []string{"unsafe id-null"}, refused: true},
-		{name: "a view", table: "CREATE TABLE b (id INTEGER PRIMARY KEY, a TEXT NOT NULL UNIQUE); CREATE VIEW t AS SELECT id, a FROM b", change: bare, want: []string{"unsafe id-not-unique"}, refused: true},
-		{name: "a full-text table", table: "CREATE VIRTUAL TABLE t USING fts5(id, a)", change: bare, want: []string{"unsafe id-type"}, refused: true},
-		{name: "a CREATED that is a blob", table: "CREATE TABLE t (id INTEGER PRIMARY KEY AUTOINCREMENT, a TEXT NOT NULL UNIQUE, c BLOB)",
-			change: func(e *source.Expected) { bare(e); e.Spec.Created = "c" }, want: []string{"unsafe time-type"}, refused: true},
-		{name: "a MODIFIED that is a time of day", table: "CREATE TABLE t (id INTEGER PRIMARY KEY AUTOINCREMENT, a TEXT NOT NULL UNIQUE, c TIME)",
-			change: func(e *source.Expected) { bare(e); e.Spec.Modified = "c" }, want: []string{"unsafe time-type"}, refused: true},
-		{name: "an id that may be NULL", table: "CREATE TABLE t (id INTEGER UNIQUE, a TEXT NOT NULL UNIQUE)", change: bare, want: []string{"unsafe id-null"}, refused: true},
-		{name: "ids that are given again", table: "CREATE TABLE t (id INTEGER PRIMARY KEY, a TEXT NOT NULL UNIQUE)", change: bare, want: []string{"warning id-reuse"}},
-		{name: "ids of an unknown issuer", table: "CREATE TABLE t (id INTEGER NOT NULL UNIQUE, a TEXT NOT NULL UNIQUE)", change: bare, want: []string{"warning id-issuer"}},
-		{name: "a KEY that is not unique", change: func(e *source.Expected) { e.Spec.Key = []string{"a"} }, want: []string{"unsafe key-not-unique"}, refused: true},
-		{name: "a KEY that is unique for some rows", table: "CREATE TABLE t (id INTEGER PRIMARY KEY AUTOINCREMENT, a TEXT NOT NULL); CREATE UNIQUE INDEX some ON t (a) WHERE a > 'b'",
-			change: bare, want: []string{"unsafe key-not-unique"}, refused: true},
-		{name: "a KEY that is unique by an expression", table: "CREATE TABLE t (id INTEGER PRIMARY KEY AUTOINCREMENT, a TEXT NOT NULL); CREATE UNIQUE INDEX e ON t (lower(a))",
-			change: bare, want: []string{"unsafe key-not-unique"}, refused: true},
-		{name: "a KEY that may be NULL", table: "CREATE TABLE t (id INTEGER PRIMARY KEY AUTOINCREMENT, a TEXT UNIQUE)", change: bare, want: []string{"note key-null"}},
-		{name: "a KEY that is an approximate number", table: "CREATE TABLE t (id INTEGER PRIMARY KEY AUTOINCREMENT, a REAL NOT NULL UNIQUE)",
-			change: bare, want: []string{"unsafe key-type"}, refused: true},
-		{name: "nothing in a KEY of facts", change: func(e *source.Expected) { e.Spec.Key, e.Spec.UniqueKey = []string{"a"}, false }},
-		{name: "nothing in a KEY that holds the id", change: func(e *source.Expected) { e.Spec.Key = []string{"ID", "a"} }},
-		{name: "no MODIFIED, and a column that looks like it", table: "CREATE TABLE t (id INTEGER PRIMARY KEY AUTOINCREMENT, updated_by TEXT, updated_at TEXT)",
-			change: func(e *source.Expected) { e.Spec = source.Spec{Table: "t", ID: "id"} }, want: []string{"warning no-modified"}},
-		{name: "no MODIFIED, and no column that looks like it", table: "CREATE TABLE t (id INTEGER PRIMARY KEY AUTOINCREMENT, created_at TEXT, updated_by TEXT)",
-			change: func(e *source.Expected) { e.Spec = source.Spec{Table: "t", ID: "id"} }, want: []string{"note no-modified"}},
-		{name: "no index on MODIFIED", change: func(e *source.Expected) { e.Spec.Modified = "created" }, want: []string{"warning modified-index"}},
-		{name: "nothing behind a position of this table", change: func(e *source.Expected) { e.Position = position(2) }},
-		{name: "ids that are used again", change: func(e *source.Expected) { e.Position = position(3) }, want: []string{"unsafe ids-reused"}},
-		{name: "a position ahead of a table that does not count", table: "CREATE TABLE t (id INTEGER PRIMARY KEY, a TEXT NOT NULL UNIQUE)",
-			change: func(e *source.Expected) { bare(e); e.Position = position(3) }, want: []string{"warning id-reuse", "warning position-ahead"}},
-		{name: "a KEY that is unique in a column of the other letter case", table: "CREATE TABLE t (id INTEGER PRIMARY KEY AUTOINCREMENT, é TEXT NOT NULL, É TEXT NOT NULL UNIQUE)",
-			change: func(e *source.Expected) { bare(e); e.Spec.Key = []string{"é"} }, want: []string{"unsafe key-not-unique"}, refused: true},
+		"a healthy table":   {},
+		"no table":          {"", "unsafe no-table", func(e *source.Expected) { e.Spec.Table = "u" }},
+		"two columns less":  {"", "unsafe no-column, unsafe no-column", func(e *source.Expected) { e.Spec.Created, e.Spec.Fields = "born", []string{"a", "c"} }},
+		"an id of text":     {"", "unsafe id-type", func(e *source.Expected) { e.Spec.ID = "a" }},
+		"an id of booleans": {"CREATE TABLE t (id BOOLEAN PRIMARY KEY NOT NULL, a TEXT NOT NULL UNIQUE)", "unsafe id-type", nil},
+		"an id of no type":  {"CREATE TABLE t (id PRIMARY KEY NOT NULL, a TEXT NOT NULL UNIQUE)", "unsafe id-type", nil},
+		"no unique id":      {"CREATE TABLE t (id INTEGER NOT NULL, a TEXT NOT NULL UNIQUE)", "unsafe id-not-unique", nil},
+		"an expression of the id is unique": {"CREATE TABLE t (id INTEGER NOT NULL, a TEXT NOT NULL UNIQUE); CREATE UNIQUE INDEX i ON t (id + 0)",
+			"unsafe id-not-unique", nil},
+		"an INTEGER PRIMARY KEY is not the number of the row": {"CREATE TABLE t (id INTEGER PRIMARY KEY DESC, a TEXT NOT NULL UNIQUE)", "unsafe id-null", nil},
+		"an id may be NULL":       {"CREATE TABLE t (id INTEGER UNIQUE, a TEXT NOT NULL UNIQUE)", "unsafe id-null", nil},
+		"a view":                  {"CREATE TABLE b (id INTEGER PRIMARY KEY, a TEXT NOT NULL UNIQUE); CREATE VIEW t AS SELECT id, a FROM b", "unsafe id-not-unique", nil},
+		"a full-text table":       {"CREATE VIRTUAL TABLE t USING fts5(id, a)", "unsafe id-type", nil},
+		"CREATED is a blob":       {counted + "a TEXT NOT NULL UNIQUE, c BLOB)", "unsafe time-type", func(e *source.Expected) { e.Spec.Created = "c" }},
+		"MODIFIED without a day":  {counted + "a TEXT NOT NULL UNIQUE, c TIME)", "unsafe time-type", func(e *source.Expected) { e.Spec.Modified = "c" }},
+		"ids are given again":     {counts, "warning id-reuse", nil},
+		"an unknown issuer":       {"CREATE TABLE t (id INTEGER NOT NULL UNIQUE, a TEXT NOT NULL UNIQUE)", "warning id-issuer", nil},
+		"KEY is not unique":       {"", "unsafe key-not-unique", keyed("a")},
+		"KEY of some rows":        {counted + "a TEXT NOT NULL); CREATE UNIQUE INDEX some ON t (a) WHERE a > 'b'", "unsafe key-not-unique", nil},
+		"an expression of KEY":    {counted + "a TEXT NOT NULL); CREATE UNIQUE INDEX e ON t (lower(a))", "unsafe key-not-unique", nil},
+		"KEY of the other case":   {counted + "é TEXT NOT NULL, É TEXT NOT NULL UNIQUE)", "unsafe key-not-unique", keyed("é")},
+		"KEY may be NULL":         {counted + "a TEXT UNIQUE)", "note key-null", nil},
+		"KEY is approximate":      {counted + "a REAL NOT NULL UNIQUE)", "unsafe key-type", nil},
+		"KEY of facts":            {"", "", func(e *source.Expected) { e.Spec.Key, e.Spec.UniqueKey = []string{"a"}, false }},
+		"KEY holds the id":        {"", "", keyed("ID", "a")},
+		"MODIFIED may be there":   {counted + "updated_by TEXT, updated_at TEXT)", "warning no-modified", updated},
+		"there is no MODIFIED":    {counted + "created_at TEXT, updated_by TEXT)", "note no-modified", updated},
+		"MODIFIED has no index":   {"", "warning modified-index", func(e *source.Expected) { e.Spec.Modified = "created" }},
+		"a position of the table": {"", "", behind(2)},
+		"ids are used again":      {"", "unsafe ids-reused", behind(3)},
+		"a position ahead":        {counts, "warning id-reuse, warning position-ahead", behind(3)},
 	} {
-		t.Run(test.name, func(t *testing.T) {
+		t.Run(name, func(t *testing.T) {
 			b := newBase(t, wal)
-			if test.table == "" {
-				test.table = healthy
-			}
-			b.exec(t, test.table)
 			expected := source.Expected{
 				Spec:    source.Spec{Table: "t", ID: "id", Key: []string{"a", "B"}, UniqueKey: true, Created: "created", Modified: "modified"},
 				Updates: true, Stream: "s", Shard: "t",
 			}
-			if test.change != nil {
-				test.change(&expected)
+			if c.table == "" {
+				c.table = healthy
+			} else {
+				expected.Spec, expected.Updates = source.Spec{Table: "t", ID: "id", Key: []string{"a"}, UniqueKey: true}, false
+			}
+			b.exec(t, c.table)
+			if c.change != nil {
+				c.change(&expected)
 			}
 			found := b.source.Inspect(t.Context(), []source.Expected{expected}, 2)
 			if len(found.Server.Findings) > 0 || len(found.Tables) != 1 || !strings.Contains(found.Server.Summary, b.path+", journal wal") {
 				t.Fatalf("found %+v", found)
 			}
+			findings, blocks := found.Tables[0].Findings, ""
 			var got []string
-			for _, f := range found.Tables[0].Findings {
+			for _, f := range findings {
 				got = append(got, fmt.Sprintf("%s %s", f.Severity, f.Code))
 				if do := f.Named(full).Do; unnamed.MatchString(do) {
 					t.Errorf("%s says %q: a setting is named with internal/option", f.Code, do)
 				}
+				if blocks == "" && f.Blocks() && f.Code != inspect.IDsReused {
+					blocks = f.String()
+				}
 			}
-			if !slices.Equal(got, test.want) {
-				t.Errorf("found %v, want %q", found.Tables[0].Findings, test.want)
+			if strings.Join(got, ", ") != c.want {
+				t.Errorf("found %v, want %q", findings, c.want)
 			}
 			err := b.source.Shard(expected.Spec).Read(t.Context(), source.Query{Limit: 1}, new(source.Page))
-			if refused := errors.Is(err, source.ErrUnfit) || errors.Is(err, source.ErrMissing); refused != test.refused {
-				t.Errorf("the tail says %v", err)
-			}
-			// In the words of the finding.
-			findings := found.Tables[0].Findings
-			if at := slices.IndexFunc(findings, inspect.Finding.Blocks); test.refused && findings[0].Code != inspect.NoTable && !strings.HasSuffix(err.Error(), findings[at].String()) {
+			if refused := errors.Is(err, source.ErrUnfit) || errors.Is(err, source.ErrMissing); refused != (blocks != "") ||
+				refused && findings[0].Code != inspect.NoTable && !strings.HasSuffix(err.Error(), blocks) {
 				t.Errorf("the tail says %v", err)
 			}
 		})
@@ -161,47 +154,6 @@ func TestInspect(t *testing.T) {
 			t.Errorf("found %+v", found)
 		}
 	})
-}
-
-// bare leaves out the columns that a small table does not have.
-func bare(e *source.Expected) {
-	e.Spec, e.Updates = source.Spec{Table: "t", ID: "id", Key: []string{"a"}, UniqueKey: true}, false
-}
-
-func TestPageCosts(t *testing.T) {
-	for name, test := range map[string]struct{ create, want string }{
-		"INTEGER PRIMARY KEY": {
-			"CREATE TABLE t (id INTEGER PRIMARY KEY, v, w JSON)", "SEARCH main.t USING INTEGER PRIMARY KEY (rowid>? AND rowid<?)",
-		},
-		"WITHOUT ROWID": {
-			"CREATE TABLE t (v, w JSON, id INT PRIMARY KEY) WITHOUT ROWID", "SEARCH main.t USING PRIMARY KEY (id>? AND id<?)",
-		},
-		"a unique column": {
-			"CREATE TABLE t (v, w JSON, id INT NOT NULL UNIQUE)", "SEARCH main.t USING INDEX sqlite_autoindex_t_1 (id>? AND id<?)",
-		},
-		"a second index that looks better": {
-			"CREATE TABLE t (v, w JSON, id INTEGER PRIMARY KEY); CREATE INDEX i ON t (id, v, w)", "SEARCH main.t USING INTEGER PRIMARY KEY (rowid>? AND rowid<?)",
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			b := newBase(t, wal)
-			b.exec(t, test.create)
-			b.exec(t, "WITH RECURSIVE s (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM s WHERE i < 2000) INSERT INTO t (id, v) SELECT i, i % 3 FROM s; ANALYZE")
-			steps, err := sqlite.Plan(t.Context(), b.source.Shard(source.Spec{Table: "t", ID: "id"}))
-			if err != nil {
-				t.Fatal(err)
-			}
-			plan := strings.Join(steps, "\n")
-			if !slices.Contains(steps, test.want) {
-				t.Errorf("the rows do not come by the id:\n%s", plan)
-			}
-			for _, costly := range []string{"SCAN main.t", "TEMP B-TREE", "MATERIALIZE", "AUTOMATIC"} {
-				if strings.Contains(plan, costly) {
-					t.Errorf("the page takes a %s:\n%s", costly, plan)
-				}
-			}
-		})
-	}
 }
 
 // altered is a table that a shard has read once.
