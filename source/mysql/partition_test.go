@@ -8,7 +8,6 @@ import (
 
 	"example.org/bridge/internal/inspect"
 	"example.org/bridge/source"
-	"example.org/bridge/source/mysql"
 	"example.org/bridge/source/sourcetest"
 	"example.org/bridge/tests/testenv"
 )
@@ -136,50 +135,4 @@ func inspected(t *testing.T, b base, spec source.Spec) []inspect.Finding {
 	t.Helper()
 	spec.Table = "days"
 	return b.source.Inspect(t.Context(), []source.Expected{{Spec: spec, Order: source.OrderStrict}}, 1).Tables[0].Findings
-}
-
-// The server refuses a unique index that lacks a column by which the partitions go (1503): nobody
-// is told to make one.
-func TestAdviceOnPartitionedTables(t *testing.T) {
-	eachProduct(t, func(t *testing.T, product testenv.Product) {
-		b := newBase(t, product.Shared(t), func(o *mysql.Options) { refreshAlways(o) })
-		for _, c := range []struct {
-			name, definition string
-			spec             source.Spec
-			code             inspect.Code
-			statement        bool
-		}{
-			{"the id is not counted", "(id BIGINT NOT NULL, day DATE NOT NULL, PRIMARY KEY (id, day))" + byDay, source.Spec{ID: "id"}, inspect.IDNotUnique, false},
-			{"the id is not first in the primary key", "(id BIGINT NOT NULL AUTO_INCREMENT, day DATE NOT NULL, PRIMARY KEY (day, id), KEY (id))" + byDay, source.Spec{ID: "id"}, inspect.IDNotUnique, false},
-			{"KEY without the day", "(id BIGINT NOT NULL AUTO_INCREMENT, day DATE NOT NULL, name VARCHAR(9) NOT NULL, PRIMARY KEY (id, day))" + byDay,
-				source.Spec{ID: "id", Key: []string{"name"}, UniqueKey: true}, inspect.KeyNotUnique, false},
-			{"KEY with the day", "(id BIGINT NOT NULL AUTO_INCREMENT, day DATE NOT NULL, name VARCHAR(9) NOT NULL, PRIMARY KEY (id, day))" + byDay,
-				source.Spec{ID: "id", Key: []string{"name", "day"}, UniqueKey: true}, inspect.KeyNotUnique, true},
-			{"partitions by the id", "(id BIGINT NOT NULL, KEY (id)) PARTITION BY HASH (id) PARTITIONS 2", source.Spec{ID: "id"}, inspect.IDNotUnique, true},
-		} {
-			t.Run(c.name, func(t *testing.T) {
-				b.replaceTable(t, "days", c.definition)
-				var found inspect.Finding
-				for _, f := range inspected(t, b, c.spec) {
-					if f.Code == c.code {
-						found = f
-					}
-				}
-				if found.Code == "" || (found.Statement != "") != c.statement {
-					t.Fatalf("found %+v", found)
-				}
-				c.spec.Table = "days"
-				err := b.source.Shard(c.spec).Read(t.Context(), source.Query{Limit: 1}, new(source.Page))
-				if !errors.Is(err, source.ErrUnfit) || strings.Contains(err.Error(), "ADD UNIQUE KEY") && !c.statement {
-					t.Errorf("read: %v", err)
-				}
-				if c.statement {
-					b.exec(t, found.Statement)
-					sourcetest.Read(t, b.source.Shard(c.spec), source.Query{Limit: 1})
-				} else if !strings.Contains(found.String(), "must have day, the columns of its partitioning") {
-					t.Errorf("found %s", found)
-				}
-			})
-		}
-	})
 }
