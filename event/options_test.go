@@ -134,31 +134,13 @@ func TestColumnsBecomeMembersInCamelCase(t *testing.T) {
 	}
 }
 
-func TestTypesBeginWithTheStemOrTheStreamsName(t *testing.T) {
-	stems := map[string]string{"stp_capability": "StpCapability", "orders": "Orders", "config-release": "ConfigRelease", "appV2": "AppV2"}
-	for stream, stem := range stems {
+func TestTypesBeginWithTheStreamsName(t *testing.T) {
+	rows := newTable(cell{"id", source.Int, 0, "1"})
+	for stream, stem := range map[string]string{"stp_capability": "StpCapability", "orders": "Orders", "config-release": "ConfigRelease", "appV2": "AppV2"} {
 		o := options()
 		o.Stream = stream
-		encoder, err := event.NewEncoder(o)
-		if err != nil {
-			t.Fatal(err)
+		if got := encode(t, o, rows, rows.row(1)).Type; got != stem+"AddedEvent" {
+			t.Errorf("stream %s: type %q", stream, got)
 		}
-		types := map[event.Op]string{
-			event.Added: stem + "AddedEvent", event.Modified: stem + "ModifiedEvent", event.Deleted: stem + "DeletedEvent", event.Published: "",
-		}
-		for op, want := range types {
-			if got := encoder.Type(op); got != want {
-				t.Errorf("stream %s: type of %s is %q, want %q", stream, op, got, want)
-			}
-		}
-	}
-	o := options()
-	o.Kind, o.Stem = event.Release, "ConfigRelease"
-	encoder, err := event.NewEncoder(o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got := encoder.Type(event.Published); got != "ConfigReleasePublishedEvent" {
-		t.Errorf("type of a release is %q", got)
 	}
 }
