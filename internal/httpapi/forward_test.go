@@ -142,30 +142,29 @@ const (
 // one that is asked, and holds at the one that works. The token goes from none to the other.
 func TestACallerKeepsItsRights(t *testing.T) {
 	const bearer = "Authorization: Bearer " + token
-	none := httpapi.Access{Setting: "X_TOKEN"}
+	none, one := httpapi.Access{Setting: "X_TOKEN"}, httpapitest.Access
 	for _, c := range []struct {
-		name    string
-		waits   httpapi.Access
-		works   httpapi.Access
-		from    string
-		headers []string
-		change  int
-		sees    bool
-		words   string
+		name         string
+		waits, works httpapi.Access
+		from         string
+		headers      []string
+		change       int
+		sees         bool
+		words        string
 	}{
-		{"a caller on the host", httpapitest.Access, httpapitest.Access, local, nil, 202, true, ""},
-		{"one elsewhere", httpapitest.Access, httpapitest.Access, remote, nil, 401, false, "another one"},
-		{"one elsewhere that says it is on the host", httpapitest.Access, httpapitest.Access, remote, []string{"X-Forwarded-For: 127.0.0.1", "Forwarded: for=127.0.0.1"}, 401, false, ""},
-		{"one elsewhere, with the token", httpapitest.Access, httpapitest.Access, remote, []string{bearer}, 202, true, ""},
-		{"one elsewhere that makes up a proof", httpapitest.Access, httpapitest.Access, remote, []string{"Bridge-Proof: change.1.2.3.4"}, 401, false, ""},
-		{"one behind a proxy on the host", httpapitest.Access, httpapitest.Access, local, []string{"X-Forwarded-For: 192.0.2.7"}, 401, false, ""},
-		{"a page of another site", httpapitest.Access, httpapitest.Access, local, []string{"Origin: https://elsewhere.example"}, 403, false, ""},
-		{"another token", access(token+"0", nil), httpapitest.Access, local, nil, 502, false, "set X_TOKEN, the same for all processes"},
+		{"a caller on the host", one, one, local, nil, 202, true, ""},
+		{"one elsewhere", one, one, remote, nil, 401, false, "another one"},
+		{"one elsewhere that says it is on the host", one, one, remote, []string{"X-Forwarded-For: 127.0.0.1", "Forwarded: for=127.0.0.1"}, 401, false, ""},
+		{"one elsewhere, with the token", one, one, remote, []string{bearer}, 202, true, ""},
+		{"one elsewhere that makes up a proof", one, one, remote, []string{"Bridge-Proof: change.1.2.3.4"}, 401, false, ""},
+		{"one behind a proxy on the host", one, one, local, []string{"X-Forwarded-For: 192.0.2.7"}, 401, false, ""},
+		{"a page of another site", one, one, local, []string{"Origin: https://elsewhere.example"}, 403, false, ""},
+		{"another token", access(token+"0", nil), one, local, nil, 502, false, "set X_TOKEN, the same for all processes"},
 		{"no token", none, none, local, nil, 502, true, "it refuses this process (status 403): set X_TOKEN"},
 		{"no token, from elsewhere", none, none, remote, nil, 403, true, "set X_TOKEN"},
-		{"a token that only this one has", httpapitest.Access, none, local, nil, 502, true, "status 403"},
-		{"a token that only the other one has", none, httpapitest.Access, local, nil, 502, false, "status 401"},
-		{"a token that cannot be read", access("", io.ErrUnexpectedEOF), httpapitest.Access, local, nil, 502, false, "unexpected EOF"},
+		{"a token that only this one has", one, none, local, nil, 502, true, "status 403"},
+		{"a token that only the other one has", none, one, local, nil, 502, false, "status 401"},
+		{"a token that cannot be read", access("", io.ErrUnexpectedEOF), one, local, nil, 502, false, "unexpected EOF"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			works := newMember(t, c.works)
@@ -199,51 +198,66 @@ func hash(key, claim, method, target, member, addr string) string {
 
 // TestProofs sends proofs to the process that works as another host may that has seen one.
 func TestProofs(t *testing.T) {
-	const statusPath, body = "/api/v1/status?working=true", `{"shard":"orders"}`
 	works := newMember(t, httpapitest.Access)
-	proof := func(may string, at time.Time, nonce, method, path, body, member, addr string) string {
-		claim := fmt.Sprintf("%s.%d.%s.%x", may, at.Unix(), nonce, sha256.Sum256([]byte(body)))
-		return claim + "." + hash(token, claim, method, path, member, addr)
+	// signed is what a proof is for.
+	type signed struct{ may, method, path, body, member, addr string }
+	now, number := time.Now(), 0
+	prove := func(of *signed, at time.Time) string {
+		number++
+		claim := fmt.Sprintf("%s.%d.%d.%x", of.may, at.Unix(), number, sha256.Sum256([]byte(of.body)))
+		return claim + "." + hash(token, claim, of.method, of.path, of.member, of.addr)
 	}
-	send := func(proof, method, path, body string) (int, string) {
-		r := httptest.NewRequestWithContext(t.Context(), method, path, strings.NewReader(body))
+	send := func(proof string, to *signed) (int, string) {
+		r := httptest.NewRequestWithContext(t.Context(), to.method, to.path, strings.NewReader(to.body))
 		r.RemoteAddr, r.Host = local, works.at
 		r.Header.Set("Bridge-Member", "a")
 		r.Header.Set("Bridge-Proof", proof)
 		return served(works.pages, r)
 	}
-	now := time.Now()
-	for _, c := range []struct {
-		name, proof, method, path, body string
-		status                          int
-		words                           string
+	change := signed{"change", "POST", changePath, "", "a", works.at}
+	dead := change
+	dead.path, dead.body = "/api/v1/streams/orders/resend", `{"shard":"orders"}`
+	const other = "not for this request"
+	for name, c := range map[string]struct {
+		sent   signed
+		proved func(*signed)
+		status int
+		words  string
 	}{
-		{"is accepted", proof("change", now, "1", "POST", changePath, "", "a", works.at), "POST", changePath, "", 202, ""},
-		{"is accepted once", proof("change", now, "1", "POST", changePath, "", "a", works.at), "POST", changePath, "", 401, "used before"},
-		{"by a clock that is behind", proof("change", now.Add(-50*time.Second), "2", "POST", changePath, "", "a", works.at), "POST", changePath, "", 202, ""},
-		{"by a clock that is ahead", proof("change", now.Add(50*time.Second), "3", "POST", changePath, "", "a", works.at), "POST", changePath, "", 202, ""},
-		{"that is old", proof("change", now.Add(-2*time.Minute), "4", "POST", changePath, "", "a", works.at), "POST", changePath, "", 401, "the clocks of the two hosts differ by "},
-		{"of the future", proof("change", now.Add(2*time.Minute), "5", "POST", changePath, "", "a", works.at), "POST", changePath, "", 401, "the clocks of the two hosts differ by "},
-		{"for other parameters", proof("change", now, "6", "POST", changePath, "", "a", works.at), "POST", "/api/v1/streams/orders/reconcile", "", 401, "not for this request"},
-		{"for another stream", proof("change", now, "7", "POST", "/api/v1/streams/others/reconcile", "", "a", works.at), "POST", "/api/v1/streams/orders/reconcile", "", 401, "not for this request"},
-		{"for another method", proof("change", now, "8", "GET", changePath, "", "a", works.at), "POST", changePath, "", 401, "not for this request"},
-		{"for another body", proof("change", now, "9", "POST", "/api/v1/streams/orders/resend", body, "a", works.at), "POST", "/api/v1/streams/orders/resend", body + " ", 401, "not for this request"},
-		{"for its body", proof("change", now, "10", "POST", "/api/v1/streams/orders/resend", body, "a", works.at), "POST", "/api/v1/streams/orders/resend", body, 400, "1 to "},
-		{"for another member", proof("change", now, "11", "POST", changePath, "", "b", works.at), "POST", changePath, "", 401, "not for this request"},
-		{"for another address, to which it was sent", proof("change", now, "12", "POST", changePath, "", "a", "192.0.2.66:8080"), "POST", changePath, "", 401, "for another address"},
-		{"of a caller that may read", proof("read", now, "13", "POST", changePath, "", "a", works.at), "POST", changePath, "", 401, "another one"},
-		{"that names no right", proof("", now, "14", "POST", changePath, "", "a", works.at), "POST", changePath, "", 401, "another one"},
-		{"without a hash", "change", "POST", changePath, "", 401, "not for this request"},
-		{"without a claim", "." + hash(token, "", "POST", changePath, "a", works.at), "POST", changePath, "", 401, "not for this request"},
+		"is accepted":                               {change, func(*signed) {}, 202, ""},
+		"for its body":                              {dead, func(*signed) {}, 400, "1 to "},
+		"for another body":                          {dead, func(p *signed) { p.body += " " }, 401, other},
+		"for other parameters":                      {change, func(p *signed) { p.path = "/api/v1/streams/orders/reconcile" }, 401, other},
+		"for another stream":                        {change, func(p *signed) { p.path = strings.Replace(changePath, "orders", "others", 1) }, 401, other},
+		"for another method":                        {change, func(p *signed) { p.method = "GET" }, 401, other},
+		"for another member":                        {change, func(p *signed) { p.member = "b" }, 401, other},
+		"for another address, to which it was sent": {change, func(p *signed) { p.addr = "192.0.2.66:8080" }, 401, "for another address"},
+		"of a caller that may read":                 {change, func(p *signed) { p.may = "read" }, 401, "another one"},
+		"that names no right":                       {change, func(p *signed) { p.may = "" }, 401, "another one"},
 	} {
-		t.Run(c.name, func(t *testing.T) {
-			if code, got := send(c.proof, c.method, c.path, c.body); code != c.status || !strings.Contains(got, c.words) {
-				t.Errorf("%d %s, want %d %s", code, got, c.status, c.words)
-			}
-		})
+		of := c.sent
+		c.proved(&of)
+		proof := prove(&of, now)
+		if code, got := send(proof, &c.sent); code != c.status || !strings.Contains(got, c.words) {
+			t.Errorf("%s: %d %s, want %d %s", name, code, got, c.status, c.words)
+		}
+		if code, got := send(proof, &c.sent); c.status == 202 && (code != 401 || !strings.Contains(got, "used before")) {
+			t.Errorf("%s, once more: %d %s", name, code, got)
+		}
+	}
+	for ago, want := range map[time.Duration]int{50 * time.Second: 202, -50 * time.Second: 202, 2 * time.Minute: 401, -2 * time.Minute: 401} {
+		if code, got := send(prove(&change, now.Add(-ago)), &change); code != want || code == 401 && !strings.Contains(got, "the clocks of the two hosts differ by ") {
+			t.Errorf("by a clock that is %s behind: %d %s, want %d", ago, code, got, want)
+		}
+	}
+	for _, proof := range []string{"change", "." + hash(token, "", "POST", changePath, "a", works.at)} {
+		if code, got := send(proof, &change); code != 401 || !strings.Contains(got, other) {
+			t.Errorf("%s: %d %s", proof, code, got)
+		}
 	}
 	for may, want := range map[string]bool{"read": true, "change": true, "": false} {
-		if code, got := send(proof(may, now, "status"+may, "GET", statusPath, "", "a", works.at), "GET", statusPath, ""); code != 200 || strings.Contains(got, "secret") != want {
+		of := signed{may, "GET", workingPath, "", "a", works.at}
+		if code, got := send(prove(&of, now), &of); code != 200 || strings.Contains(got, "secret") != want {
 			t.Errorf("the status with %q: %d %s, want that it shows an entity: %t", may, code, got, want)
 		}
 	}

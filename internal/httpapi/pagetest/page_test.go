@@ -28,7 +28,7 @@ func TestPage(t *testing.T) {
 	t.Parallel()
 	urls := serve(t, testall.Pick(
 		[]string{"guard", "lost", "hostile", "twenty", "gone"},
-		[]string{"healthy", "backlog", "outage", "stopped", "guard", "large", "many", "twenty", "allWait", "one", "hostile", "gone", "standby", "upgrade", "lost", "token"}))
+		[]string{"healthy", "backlog", "outage", "stopped", "guard", "paused", "large", "many", "twenty", "allWait", "one", "hostile", "gone", "standby", "upgrade", "lost", "token"}))
 	urls["real"] = real(t)
 	checks := browse(t, "check.js", urls)
 	if len(checks) < 2*len(urls) {
