@@ -196,6 +196,16 @@ func (c *Committer) Number(stream string, tp sink.TPRef) uint32 {
 	return number
 }
 
+// TP returns the name of a TP by its number in force, empty for another number.
+func (c *Committer) TP(number uint32) string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if t := c.tps.get(number); t != nil {
+		return t.TP
+	}
+	return ""
+}
+
 // Lost reports whether a TP that ends there has lost messages which were covered.
 func (c *Committer) Lost(number uint32, end uint64) bool {
 	c.mu.Lock()

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"example.org/bridge/client"
+	"example.org/bridge/client/bus"
 	"example.org/bridge/client/jetstream"
 	"example.org/bridge/client/kafka"
 	"example.org/bridge/event"
@@ -155,6 +156,51 @@ func TestACompactedTopicHoldsTheLiveEntities(t *testing.T) {
 		t.Errorf("bridge verify: %+v", r)
 	}
 	c.outdated()
+}
+
+// TestAnEntityIsForgottenWhereItLayBefore adds partitions, then deletes all rows: in none of the
+// partitions is the last record of a key one that lives, which compaction would keep.
+func TestAnEntityIsForgottenWhereItLayBefore(t *testing.T) {
+	testall.Beside(t)
+	b := world.KafkaBus(testenv.Kafka(t))
+	c := newCompaction(t, b)
+	c.daemon.Start()
+	for i := range compactedKeys {
+		c.world.Exec("INSERT INTO items (k, v, state) VALUES (?, 'v', 'open')", fmt.Sprint("k", i))
+	}
+	c.drained()
+	b.Kafka.AddPartitions(t, c.topic, 4*world.Partitions)
+	c.daemon.Ends()
+	c.daemon.Start()
+	c.drained()
+	c.world.Exec("DELETE FROM items")
+	c.drained()
+	c.daemon.Ends()
+	last := make(map[[2]string]bool)
+	moved := 0
+	b.Read(t, c.topic, func(m world.Message) {
+		if last[[2]string{m.Partition, m.Key}] = m.Value != nil; m.Headers[bus.HeaderList] != "" {
+			moved++
+		}
+	})
+	for at, lives := range last {
+		if lives {
+			t.Errorf("the last record of %s in partition %s lives", at[1], at[0])
+		}
+	}
+	if moved == 0 {
+		t.Error("no entity has moved: the test shows nothing")
+	}
+	before := b.Count(t, c.topic)
+	c.daemon.LoseCheckpoint()
+	c.daemon.Start()
+	c.drained()
+	if after := b.Count(t, c.topic); after != before {
+		t.Errorf("without a checkpoint the topic ends at %d, before at %d", after, before)
+	}
+	if r := world.Verify(t, c.daemon.Env); !r.Good {
+		t.Errorf("bridge verify: %+v", r)
+	}
 }
 
 // outdated has the program begin with an older copy of its checkpoint, by which entities live that
