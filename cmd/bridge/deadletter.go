@@ -74,7 +74,7 @@ func (p *process) readDeadLetters(ctx context.Context, job *deadLetterJob, comma
 	if err != nil {
 		return nil, found, interrupted(ctx, fmt.Errorf("read the dead letters at %s: %w", strings.Join(destinations, ", "), err), "nothing was done")
 	}
-	found, err = deadletter.Read(ctx, bus, wants, func(done, total uint64) { bar.ShowBar("reading the dead letters", done, total) })
+	found, err = deadletter.Read(ctx, bus, cfg.DomainID, wants, func(done, total uint64) { bar.ShowBar("reading the dead letters", done, total) })
 	return cfg, found, interrupted(ctx, errors.Join(err, bus.Close()), "nothing was done")
 }
 

@@ -293,7 +293,7 @@ func (h health) deadLettersOf(ctx context.Context, stream *config.Stream) (found
 	defer func() { err = errors.Join(err, deadLetters.Close()) }()
 	type identity struct{ shard, event string }
 	kept := make(map[identity]bool)
-	read, err := deadletter.Read(ctx, deadLetters, func(l *sink.DeadLetterDocument) bool {
+	read, err := deadletter.Read(ctx, deadLetters, h.opts.Config.DomainID, func(l *sink.DeadLetterDocument) bool {
 		one := identity{l.Shard, l.EventID}
 		switch {
 		case l.Stream != stream.Name:

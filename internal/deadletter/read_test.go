@@ -15,7 +15,7 @@ import (
 func put(t *testing.T, bus *memory.Sink, seconds int64, row uint64, event, reason string, entity []byte) {
 	t.Helper()
 	publish(t, bus, sink.DeadLetter(sink.Refused{Reason: reason, Entity: entity, Message: sink.Message{
-		Stream: "orders", Shard: fmt.Sprint("t_", row%2), RowID: row, ID: event, Value: []byte(`{"meta":{"time":5}}`), Time: time.Unix(1000+seconds, 0),
+		Domain: "ours", Stream: "orders", Shard: fmt.Sprint("t_", row%2), RowID: row, ID: event, Value: []byte(`{"meta":{"time":5}}`), Time: time.Unix(1000+seconds, 0),
 	}}, "dead", 4096))
 }
 
@@ -32,6 +32,7 @@ func TestRead(t *testing.T) {
 	put(t, bus, 1, 5, "a", "too large", []byte("x"))
 	put(t, bus, 2, 6, "b", "too large", nil)
 	put(t, bus, 9, 5, "a", "much too large", nil)
+	publish(t, bus, sink.DeadLetter(sink.Refused{Message: sink.Message{Domain: "theirs", Stream: "orders", Shard: "t_1", RowID: 5, ID: "a"}}, "dead", 4096))
 	publish(t, bus, sink.Message{Destination: "dead", Value: []byte("hello")})
 	publish(t, bus, sink.Message{Destination: "dead", Value: bus.Messages("dead")[0].Value})
 	read := func(want func(*sink.DeadLetterDocument) bool) deadletter.Found {
@@ -40,7 +41,7 @@ func TestRead(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		found, err := deadletter.Read(t.Context(), b, want, func(uint64, uint64) {})
+		found, err := deadletter.Read(t.Context(), b, "ours", want, func(uint64, uint64) {})
 		if err != nil {
 			t.Fatal(err)
 		}
