@@ -156,7 +156,5 @@ func (b *inside) Resend(ctx context.Context, request httpapi.ResendRequest) ([]s
 
 // Keep returns the configuration with only those streams for which keep returns true.
 func Keep(cfg *config.Config, keep func(*config.Stream) bool) *config.Config {
-	some := *cfg
-	some.Streams = slices.DeleteFunc(slices.Clone(cfg.Streams), func(s config.Stream) bool { return !keep(&s) })
-	return &some
+	return cfg.Part(slices.DeleteFunc(slices.Clone(cfg.Streams), func(s config.Stream) bool { return !keep(&s) }))
 }

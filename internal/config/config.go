@@ -37,6 +37,8 @@ type Config struct {
 	CheckpointTopic string
 	// Streams has at least one entry, in the order of BRIDGE_STREAMS.
 	Streams []Stream
+	// all are those of the whole configuration, nil where Streams are.
+	all []Stream
 
 	// HTTPToken is nil where none is set; ask it at each request. HTTPTLS names no certificate
 	// where the HTTP server does not speak TLS.

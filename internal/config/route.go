@@ -159,10 +159,10 @@ func (c *Config) ListDestinations(s *Stream) (all []string) {
 // Topics returns the topics that must be there.
 func (c *Config) Topics() []string { return c.destinations(c.Streams, "", false, false) }
 
-// Subjects returns the subjects of a JetStream stream that takes all messages: a token that depends
-// on the event is a wildcard.
+// Subjects returns the subjects of a JetStream stream that takes all messages, also of streams and
+// tables that another process works on: a token that depends on the event is a wildcard.
 func (c *Config) Subjects() []string {
-	return withoutCovered(wildcards(c.destinations(c.Streams, open, false, false)))
+	return withoutCovered(wildcards(c.destinations(whole(c), open, false, false)))
 }
 
 // Published returns the subjects that the events of all streams, and their dead letters, will have:
@@ -237,12 +237,13 @@ func withoutCovered(subjects []string) []string {
 }
 
 // Uncompactable returns why compaction would lose events on a topic, for the topics where it would:
-// an entity is found there by its key alone.
+// an entity is found there by its key alone. Streams and tables of other processes count.
 func (c *Config) Uncompactable() map[string]string {
 	streams := make(map[string][]*Stream)
 	reasons := make(map[string]string)
-	for i := range c.Streams {
-		s := &c.Streams[i]
+	all := whole(c)
+	for i := range all {
+		s := &all[i]
 		shared := make(map[string]int)
 		// A pattern may match a further table at any time.
 		tables := slices.Clone(s.Tables)

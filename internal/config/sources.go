@@ -306,8 +306,8 @@ func OfShare(c *Config) *Config {
 	if !c.Share.One() || c.Share.alone {
 		return c
 	}
-	own := *c
-	own.Share.alone, own.Streams = true, nil
+	own := c.Part(nil)
+	own.Share.alone = true
 	for i := range c.Streams {
 		s := c.Streams[i]
 		s.Tables = own.Share.owned(&s, s.Tables)
@@ -315,5 +315,21 @@ func OfShare(c *Config) *Config {
 			own.Streams = append(own.Streams, s)
 		}
 	}
-	return &own
+	return own
+}
+
+// Part returns the configuration of a process that works on these streams alone. What is asked of
+// the whole one stays.
+func (c *Config) Part(streams []Stream) *Config {
+	part := *c
+	part.Streams, part.all = streams, whole(c)
+	return &part
+}
+
+// whole returns the streams of the whole configuration.
+func whole(c *Config) []Stream {
+	if c.all != nil {
+		return c.all
+	}
+	return c.Streams
 }

@@ -2,6 +2,7 @@ package config
 
 import (
 	"errors"
+	"maps"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -162,6 +163,10 @@ func TestTablesOfAShare(t *testing.T) {
 		all["BRIDGE_SHARE"] = share
 		full := load(t, all)
 		own := OfShare(full)
+		// Another share has tables with the same keys on its topics.
+		if got, want := own.Uncompactable(), full.Uncompactable(); len(want) == 0 || !maps.Equal(got, want) || !slices.Equal(own.Subjects(), full.Subjects()) {
+			t.Errorf("share %s: compaction %v, want %v; a stream is created with %q, want %q", share, got, want, own.Subjects(), full.Subjects())
+		}
 		for _, one := range []*Config{own, OfShare(own).WithTables(found)} {
 			moving := one.Stream("moving")
 			if moving != nil && len(moving.Tables) != 40 {
