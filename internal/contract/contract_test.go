@@ -158,7 +158,7 @@ func TestWhatNoEventSaysIsRefused(t *testing.T) {
 func TestTablesWithDifferentColumns(t *testing.T) {
 	less := everyKind(true)
 	more := everyKind(true)
-	more.List = append(more.List, source.Column{Name: "added", Kind: source.Int, NotNull: true})
+	more.List = append(more.List, source.Column{Name: "reason", Kind: source.Int, NotNull: true})
 	tables := []contract.Table{
 		newTable(t, event.Release, event.NullBad, "things_0", less), newTable(t, event.Release, event.NullBad, "things_1", more),
 		newTable(t, event.Release, event.NullBad, "things_2", everyKind(true)),
