@@ -98,6 +98,7 @@ func (d *Drivers) Load(environ []string, secrets *Redactor) (*Config, error) {
 	if !l.has(sinkVariable) {
 		checkTopics(l, cfg)
 		checkBounds(l, cfg)
+		checkDeadLetters(l, cfg)
 	}
 	cfg.Standby.check(l, cfg)
 	cfg.Warnings = l.warnings

@@ -114,25 +114,44 @@ func (l *streamLoader) destinations() {
 		case bus.Covers(to, l.stream.DeadLetter):
 			l.add(variable, "item %d covers DEAD_LETTER: use different topics or subjects", i+1)
 		case !makes(l.cfg, l.stream, to):
-			l.add(variable, "item %d is none that DESTINATION makes: correct one of them", i+1)
+			why := ""
+			if !l.cfg.Sink.Destinations.Topics {
+				why = ", of which a column makes one token, without dots"
+			}
+			l.add(variable, "item %d is none that DESTINATION makes%s: correct one of them", i+1, why)
 		}
 	}
 }
 
-// checkBounds refuses patterns of DESTINATIONS that share subjects with others, of any stream, and
-// neither covers the other: a stream of NATS cannot take both, nor a consumer read them.
+// checkBounds refuses patterns of DESTINATIONS, and subjects that DESTINATION makes, that share
+// subjects with others, of any stream, and neither covers the other: a stream of NATS cannot take
+// both, nor a consumer read them.
 func checkBounds(l *loader, cfg *Config) {
 	if cfg.Sink.Destinations.Topics {
 		return
 	}
 	all := cfg.Published()
+	meets := func(to string) (other string, found bool) {
+		for _, other := range all {
+			if bus.Meet(to, other) && !bus.Covers(to, other) && !bus.Covers(other, to) {
+				return other, true
+			}
+		}
+		return "", false
+	}
 	for i := range cfg.Streams {
 		for n, to := range cfg.Streams[i].Bounds {
-			for _, other := range all {
-				if bus.Meet(to, other) && !bus.Covers(to, other) && !bus.Covers(other, to) {
-					l.add(StreamPrefix(cfg.Streams[i].Name)+"DESTINATIONS", "item %d shares subjects with %s, and neither covers the other, so no NATS stream can have both: make one wider or list subjects one by one", n+1, other)
-					return
-				}
+			if other, found := meets(to); found {
+				l.add(StreamPrefix(cfg.Streams[i].Name)+"DESTINATIONS", "item %d shares subjects with %s, and neither covers the other, so no NATS stream can have both: make one wider or list subjects one by one", n+1, other)
+				return
+			}
+		}
+	}
+	for i := range cfg.Streams {
+		for _, to := range cfg.Destinations(&cfg.Streams[i]) {
+			if other, found := meets(to); found {
+				l.add(StreamPrefix(cfg.Streams[i].Name)+"DESTINATION", "makes subjects of %s, as %s does, and neither covers the other, so no NATS stream can have both: use tokens that tell them apart", to, other)
+				return
 			}
 		}
 	}
@@ -149,8 +168,8 @@ func isPattern(text string) bool {
 	return sink.CheckSubject(strings.Join(tokens, ".")) == nil
 }
 
-// makes reports whether some table of s can have to as the destination of a row: its ends are those
-// of the template, up to what depends on the event, or on the table of a pattern.
+// makes reports whether some table of s can have to as the destination of a row: it is the template
+// with values for what depends on the event, or on the table of a pattern.
 func makes(cfg *Config, s *Stream, to string) bool {
 	return slices.ContainsFunc(s.items, func(item string) bool {
 		vars := cfg.vars(s, sample(item))
@@ -167,14 +186,22 @@ func makes(cfg *Config, s *Stream, to string) bool {
 			}
 			return cfg.Sink.Destinations.Escape(dst, value)
 		}))
-		begin, _, _ := strings.Cut(made, open)
-		end := made[strings.LastIndex(made, open)+len(open):]
-		if strings.ContainsAny(to, "*>") {
-			// Of a pattern the first token tells.
-			begin, _, _ = strings.Cut(begin, ".")
-			return strings.HasPrefix(to, begin)
+		value, as, bs := `[A-Za-z0-9._-]+`, []string{made}, []string{to}
+		if !cfg.Sink.Destinations.Topics {
+			// As sink.EscapeToken makes a token.
+			value, as, bs = `(?:[A-Za-z0-9_-]|%[0-9A-F]{2})+`, strings.Split(made, "."), strings.Split(to, ".")
 		}
-		return len(to) > len(begin)+len(end) && strings.HasPrefix(to, begin) && strings.HasSuffix(to, end)
+		for n, token := range bs {
+			switch {
+			case n == len(as):
+				return false
+			case token == ">":
+				return true
+			case token != "*" && !regexp.MustCompile("^"+strings.ReplaceAll(regexp.QuoteMeta(as[n]), open, value)+"$").MatchString(token):
+				return false
+			}
+		}
+		return len(as) == len(bs)
 	})
 }
 

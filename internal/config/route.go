@@ -251,7 +251,12 @@ func (c *Config) Uncompactable() map[string]string {
 			tables = append(tables, sample(pattern))
 		}
 		for _, table := range tables {
-			for _, topic := range c.Addresses(s, table, "") {
+			to := c.Addresses(s, table, "")
+			if s.DeadLetter != "" {
+				// A dead letter has the key of its event.
+				to = append(to, s.DeadLetter)
+			}
+			for _, topic := range to {
 				if shared[topic]++; shared[topic] == 1 {
 					streams[topic] = append(streams[topic], s)
 				}

@@ -281,6 +281,24 @@ func (l *streamLoader) destination() {
 	}
 }
 
+// checkDeadLetters finds dead letters that go where events of a stream do.
+func checkDeadLetters(l *loader, cfg *Config) {
+	for i := range cfg.Streams {
+		s := &cfg.Streams[i]
+		variable := StreamPrefix(s.Name) + "DEAD_LETTER"
+		if l.env[variable] == "" {
+			variable = prefix + "DEAD_LETTER"
+		}
+		for _, of := range cfg.Streams {
+			name := of.Name
+			if of.DeadLetter = ""; s.DeadLetter != "" && slices.Contains(cfg.Destinations(&of), s.DeadLetter) && !l.has(StreamPrefix(name)+"DESTINATION", StreamPrefix(name)+"DESTINATIONS") {
+				l.add(variable, "is where events of the stream %s go: use a topic or subject of its own", name)
+				break
+			}
+		}
+	}
+}
+
 // checkTables finds a table that a stream has twice under different names.
 func (l *loader) checkTables(cfg *Config) {
 	for _, s := range cfg.Streams {
