@@ -232,25 +232,32 @@ func TestRead(t *testing.T) {
 			t.Error(next, err)
 		}
 	})
-	t.Run("a throttled leader's answer does not end the read", func(t *testing.T) {
-		c := fake(t, kfake.SeedTopics(1, "t"))
-		s := openQuiet(t, kafka.Options{Connection: at(c.ListenAddrs())})
-		publish(t, s, series("t", "k", 0, 20, 3))
-		throttled := 0
-		c.ControlKey(int16(kmsg.Fetch), func(r kmsg.Request) (kmsg.Response, error, bool) {
-			c.KeepControl()
-			if throttled++; throttled > 3 {
-				return nil, nil, false
+	for name, answer := range map[string]func(*kmsg.FetchResponse){
+		"a throttled leader": func(r *kmsg.FetchResponse) { r.ThrottleMillis = 50 },
+		"one whose remote storage is slow": func(r *kmsg.FetchResponse) {
+			r.Topics = []kmsg.FetchResponseTopic{{Topic: "t", Partitions: []kmsg.FetchResponseTopicPartition{{HighWatermark: 20, LastStableOffset: 20}}}}
+		},
+	} {
+		t.Run("an answer without messages does not end the read: "+name, func(t *testing.T) {
+			c := fake(t, kfake.SeedTopics(1, "t"))
+			s := openQuiet(t, kafka.Options{Connection: at(c.ListenAddrs())})
+			publish(t, s, series("t", "k", 0, 20, 3))
+			answered := 0
+			c.ControlKey(int16(kmsg.Fetch), func(r kmsg.Request) (kmsg.Response, error, bool) {
+				c.KeepControl()
+				if answered++; answered > 3 {
+					return nil, nil, false
+				}
+				a := r.ResponseKind().(*kmsg.FetchResponse)
+				answer(a)
+				return a, nil, true
+			})
+			n := 0
+			if _, err := s.Read(sinktest.Deadline(t), sink.Span{TP: "t/0", To: 20}, func(*sink.Stored) error { n++; return nil }); err != nil || n != 20 {
+				t.Error(n, err)
 			}
-			answer := r.ResponseKind().(*kmsg.FetchResponse)
-			answer.ThrottleMillis = 50
-			return answer, nil, true
 		})
-		n := 0
-		if _, err := s.Read(sinktest.Deadline(t), sink.Span{TP: "t/0", To: 20}, func(*sink.Stored) error { n++; return nil }); err != nil || n != 20 {
-			t.Error(n, err)
-		}
-	})
+	}
 	t.Run("partitions come by number", func(t *testing.T) {
 		c := fake(t, kfake.SeedTopics(12, "t", "u"))
 		s := open(t, kafka.Options{Connection: at(c.ListenAddrs())})

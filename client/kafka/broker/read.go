@@ -44,6 +44,10 @@ const (
 	readCommitted = 1
 )
 
+// errNothing says that a leader does not give what it has.
+var errNothing = errors.New("the leader answers without messages though it has some: if its log and remote storage are well, " +
+	"write any message to the partition, behind which it goes on")
+
 // errThrottled says that the leader answers nothing because a quota is used up.
 var errThrottled = errors.New("the broker throttles fetches: a quota is used up")
 
@@ -121,7 +125,7 @@ func (r *Reader) Read(ctx context.Context, span bus.Span, each func(*bus.Stored)
 	r.Follow([]string{topic})
 	one := &reading{
 		attempts: r.attempts("read "+span.TP, topic, int32(partition)),
-		tp:       span.TP, incarnation: span.Incarnation, hole: -1,
+		tp:       span.TP, incarnation: span.Incarnation,
 		decoder: Decoder{Topic: topic, Empty: span.Empty, Next: int64(min(span.From, math.MaxInt64)), To: int64(min(span.To, math.MaxInt64))},
 	}
 	one.decoder.Each = func(m *bus.Stored) error {
@@ -142,9 +146,6 @@ type reading struct {
 	decoder     Decoder
 	// spare is memory for the next answer.
 	spare []byte
-	// hole is the offset at which an answer held nothing though the leader has something to read,
-	// -1 without one.
-	hole int64
 	// idle is when the leader had nothing more to read for the first time in succession.
 	idle time.Time
 	// outside counts the answers in succession that the offset is out of range.
@@ -197,7 +198,7 @@ func (r *reading) run(ctx context.Context) (err error) {
 		r.outside = 0
 		end := endOf(found.answer.RecordBatches)
 		if end > r.decoder.Next {
-			r.hole, r.idle = -1, time.Time{}
+			r.idle = time.Time{}
 			if end < r.decoder.To {
 				ahead = r.fetch(fetching, end)
 			}
@@ -313,15 +314,13 @@ func (r *reading) empty(ctx context.Context, a *kmsg.FetchResponseTopicPartition
 		return false, kafkago.OffsetOutOfRange
 	case len(a.RecordBatches) > 0:
 		return false, fmt.Errorf("%w: the one at offset %d is cut off", errBatch, d.Next)
-	case bound > d.Next && r.hole == d.Next:
-		// Twice the leader had nothing to give up to bound: it was compacted away.
-		d.Next, r.hole = min(bound, d.To), -1
-		return true, nil
-	case bound > d.Next:
-		r.hole = d.Next
-		return true, nil
 	}
-	r.hole = -1
+	// Of what was compacted away at the end of a segment, a leader answers with the next segment. One
+	// that has nothing yet, as while it waits for remote storage, is asked again.
+	why := errHeldUp
+	if bound > d.Next {
+		why = errNothing
+	}
 	now := time.Now()
 	if r.idle.IsZero() {
 		r.idle, r.looked = now, now
@@ -331,12 +330,12 @@ func (r *reading) empty(ctx context.Context, a *kmsg.FetchResponseTopicPartition
 		if r.failing.IsZero() {
 			r.failing = now
 		}
-		r.faults.Fail(r.who, r.tp, fmt.Errorf("read %s at offset %d: %w", r.tp, d.Next, errHeldUp))
+		r.faults.Fail(r.who, r.tp, fmt.Errorf("read %s at offset %d: %w", r.tp, d.Next, why))
 	}
 	if d.To < math.MaxInt64 && r.giveUp > 0 && idle > r.giveUp {
 		err := fmt.Errorf("%w within %v though some is left", errSilent, r.giveUp)
 		if a.HighWatermark > 0 {
-			err = fmt.Errorf("%w (high watermark %d): %w", err, a.HighWatermark, errHeldUp)
+			err = fmt.Errorf("%w (high watermark %d): %w", err, a.HighWatermark, why)
 		}
 		return false, err
 	}
