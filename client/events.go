@@ -63,13 +63,13 @@ func (e *Events) Run(ctx context.Context) error {
 	return e.bus.Consume(ctx, Subscription{
 		Opening: Opening{Destinations: e.o.Destinations, Fault: func(tp string, err error) { e.faults.outage(e.o.Logger, tp, err) }},
 		Group:   e.group,
-		Joined:  e.faults.end,
+		Joined:  e.faults.joined,
 		Expired: e.expired,
 	}, e.each)
 }
 
 // Err returns what holds events up at present, nil where nothing does: the bus, or an error of the
-// Handler. A fault of the bus that has ended may stay until the next event.
+// Handler. A fault of the bus that has ended may stay for a minute.
 func (e *Events) Err() error { return e.faults.err() }
 
 // Stats returns counts.
@@ -114,6 +114,7 @@ func (e *Events) each(ctx context.Context, tp string, stored *bus.Stored) error 
 	if err != nil {
 		return fmt.Errorf("read %s at offset %d: %w", tp, stored.Offset, err)
 	}
+	e.faults.end(tp)
 	m := &c.parser.m
 	if whose == foreign || stored.Value == nil && stored.Key != nil {
 		// The event before a tombstone has said that the entity is deleted.
@@ -143,13 +144,14 @@ func (e *Events) each(ctx context.Context, tp string, stored *bus.Stored) error 
 // retry calls the handler until it succeeds. It returns the cause of ctx when that ends first.
 func (e *Events) retry(ctx context.Context, tp string, event *Event) error {
 	var pause backoff.Backoff
+	// Where the TP is taken away it is another process's fault.
+	defer e.faults.end(tp)
 	for failed := false; ; failed = true {
 		err := e.handle(ctx, *event)
 		if err == nil {
 			if failed {
 				e.o.Logger.Info("the event is handled", "stream", e.o.Stream, "topic_partition", tp, "event", event.ID)
 			}
-			e.faults.end()
 			return nil
 		}
 		if ctx.Err() != nil {
@@ -157,7 +159,7 @@ func (e *Events) retry(ctx context.Context, tp string, event *Event) error {
 		}
 		e.add(&e.stats.Failed)
 		err = fmt.Errorf("handle event %s of %s: %w", event.ID, tp, err)
-		e.faults.fail(tp, err)
+		e.faults.fail(tp, fault{error: err})
 		if !failed {
 			e.o.Logger.Warn("an event is tried again, later ones wait", "stream", e.o.Stream, "topic_partition", tp, "error", err)
 		}

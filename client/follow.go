@@ -63,11 +63,12 @@ func (t *Table) await(ctx context.Context, reader Reader) ([]bus.TP, error) {
 		case ctx.Err() != nil:
 			return nil, context.Cause(ctx)
 		case err == nil && len(tps) > 0:
+			t.faults.end("destinations")
 			return tps, nil
 		case err == nil:
 			err = fmt.Errorf("none of the topics or subjects %q is there yet", t.o.Destinations)
 		}
-		t.faults.fail("destinations", err)
+		t.faults.fail("destinations", fault{error: err})
 		if err := pause.Wait(ctx); err != nil {
 			return nil, err
 		}
@@ -180,10 +181,10 @@ func (c *copying) refresh(ctx context.Context) error {
 		return context.Cause(ctx)
 	}
 	if err != nil {
-		c.t.faults.fail("destinations", fmt.Errorf("look for topics or streams: %w", err))
+		c.t.faults.fail("destinations", fault{error: fmt.Errorf("look for topics or streams: %w", err)})
 		return nil
 	}
-	c.t.faults.end()
+	c.t.faults.end("destinations")
 	for _, tp := range tps {
 		before, read := c.known[tp.Name]
 		switch {
@@ -254,7 +255,7 @@ func (r *following) read(ctx context.Context, to uint64) error {
 		case errors.Is(err, bus.ErrGone), errors.Is(err, bus.ErrBehind), errors.Is(err, bus.ErrExpired):
 			return fmt.Errorf("%w: %w", errAgain, err)
 		}
-		r.t.faults.fail(r.tp.Name, err)
+		r.t.faults.fail(r.tp.Name, fault{err, time.Now().Add(faultLasts)})
 		if r.next > from {
 			pause.Reset()
 		}
@@ -267,7 +268,7 @@ func (r *following) read(ctx context.Context, to uint64) error {
 // each folds one message.
 func (r *following) each(stored *bus.Stored) error {
 	t := r.t
-	t.faults.end()
+	t.faults.end(r.tp.Name)
 	whose, err := r.parser.parse(stored)
 	if err != nil {
 		r.unread = fmt.Errorf("read %s at offset %d: %w", r.tp.Name, stored.Offset, err)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"iter"
 	"log/slog"
+	"maps"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -103,7 +104,7 @@ func (t *Table) All() iter.Seq[Event] {
 }
 
 // Err returns why the copy does not follow the bus at present, nil where it does. Run retries for
-// ever, so it is for a health check.
+// ever, so it is for a health check. A fault that has ended may stay for a minute.
 func (t *Table) Err() error { return t.faults.err() }
 
 // Stats returns counts.
@@ -159,54 +160,71 @@ func (t *Table) changed(key string, before, _ *entity) {
 	}
 }
 
-// faults keeps the faults that last, by what they are of.
+// faultLasts is for how long a fault of the bus holds that is not reported again: it is at each
+// attempt, and most of these end within seconds.
+const faultLasts = time.Minute
+
+// faults keeps the faults of the present, by the TP or else that they are of.
 type faults struct {
 	failing atomic.Bool
 	mu      sync.Mutex
-	last    map[string]error
+	last    map[string]fault
 	// logged is when the log had a line about a fault of the bus.
 	logged time.Time
 }
 
-// outage is fail for a fault of the bus that is waited out. The log has a line at most once a
-// minute.
+// fault is one that lasts until its end, or where that is not zero until a time.
+type fault struct {
+	error
+	until time.Time
+}
+
+// outage notes a fault of the bus that is waited out. The log has a line at most once a minute.
 func (f *faults) outage(log *slog.Logger, of string, err error) {
-	f.fail(of, err)
+	now := time.Now()
+	f.fail(of, fault{err, now.Add(faultLasts)})
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if time.Since(f.logged) >= time.Minute {
-		f.logged = time.Now()
+	if now.Sub(f.logged) >= time.Minute {
+		f.logged = now
 		log.Warn("outage, retrying until it ends", "dependency", of, "error", err)
 	}
 }
 
-func (f *faults) fail(of string, err error) {
+func (f *faults) fail(of string, one fault) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.last == nil {
-		f.last = make(map[string]error)
+		f.last = make(map[string]fault)
 	}
-	f.last[of] = err
+	f.last[of] = one
 	f.failing.Store(true)
 }
 
-// end forgets all faults: something was read since.
-func (f *faults) end() {
+// end forgets the fault of something: it goes on.
+func (f *faults) end(of string) { f.forget(func(name string, _ fault) bool { return name == of }) }
+
+// joined forgets the faults of the bus.
+func (f *faults) joined() { f.forget(func(_ string, one fault) bool { return !one.until.IsZero() }) }
+
+func (f *faults) forget(which func(string, fault) bool) {
 	if !f.failing.Load() {
 		return
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	clear(f.last)
-	f.failing.Store(false)
+	maps.DeleteFunc(f.last, which)
+	f.failing.Store(len(f.last) > 0)
 }
 
 func (f *faults) err() error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	var all []error
-	for _, err := range f.last {
-		all = append(all, err)
+	for _, one := range f.last {
+		if one.until.IsZero() || time.Now().Before(one.until) {
+			all = append(all, one.error)
+		}
 	}
 	return errors.Join(all...)
 }

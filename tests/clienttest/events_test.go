@@ -102,6 +102,33 @@ func TestEvents(t *testing.T) {
 	})
 }
 
+// TestErrWhileOneTPIsHeldUp has messages of another TP handled meanwhile.
+func TestErrWhileOneTPIsHeldUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBus(memory.Options{})
+		w, more := &writer{t: t, bus: b, to: "orders", epoch: 1}, &writer{t: t, bus: b, to: "more", epoch: 1}
+		w.write("a", "1")
+		more.write("b", "1")
+		h := &handled{refuse: map[string]int{"a=1": 20}}
+		events, err := client.NewEvents(b, "group", options("orders", "more"), h.handle)
+		if err != nil {
+			t.Fatal(err)
+		}
+		stop := run(t, events.Run)
+		synctest.Wait()
+		more.write("b", "2")
+		synctest.Wait()
+		if got, err := h.String(), events.Err(); got != "b=1, b=2" || err == nil || !strings.Contains(err.Error(), "not now") {
+			t.Errorf("handed over was %s, %v", got, err)
+		}
+		pass(t, time.Minute)
+		if got, err := h.String(), events.Err(); got != "b=1, b=2, a=1" || err != nil {
+			t.Errorf("in the end handed over was %s, %v", got, err)
+		}
+		stop()
+	})
+}
+
 func TestEventsNeedAGroupAndAHandler(t *testing.T) {
 	b := newBus(memory.Options{})
 	if _, err := client.NewEvents(b, "", options("orders"), (&handled{}).handle); err == nil || !strings.Contains(err.Error(), "group") {
