@@ -35,8 +35,11 @@ const (
 	// heartbeatEvery how soon a process notices that they share the partitions out again.
 	sessionTimeout = 10 * time.Second
 	heartbeatEvery = time.Second
+	// joinPause is between two joins at least, partitionCheck between two looks for topics and
+	// partitions, of which each takes lookWithin at most.
 	joinPause      = time.Second
 	partitionCheck = 10 * time.Second
+	lookWithin     = 3 * time.Second
 )
 
 // Consume implements client.Bus: by a consumer group whose members share the partitions. It needs
@@ -50,11 +53,13 @@ func (b *Bus) Consume(ctx context.Context, s client.Subscription, each func(cont
 		return err
 	}
 	defer func() { err = errors.Join(err, reader.Close()) }()
+	ranges := topics{kafkago.RangeGroupBalancer{}, reader, s.Fault, new(atomic.Pointer[map[string]int])}
+	rounds := ranges
+	rounds.GroupBalancer = kafkago.RoundRobinGroupBalancer{}
 	group, err := kafkago.NewConsumerGroup(kafkago.ConsumerGroupConfig{
 		ID: s.Group, Brokers: b.o.Brokers, Dialer: reader.Dialer(), Topics: s.Destinations, StartOffset: kafkago.FirstOffset,
-		GroupBalancers:    []kafkago.GroupBalancer{kafkago.RangeGroupBalancer{}, kafkago.RoundRobinGroupBalancer{}},
-		HeartbeatInterval: heartbeatEvery, SessionTimeout: sessionTimeout, JoinGroupBackoff: joinPause,
-		WatchPartitionChanges: true, PartitionWatchInterval: partitionCheck,
+		GroupBalancers: []kafkago.GroupBalancer{ranges, rounds}, HeartbeatInterval: heartbeatEvery, SessionTimeout: sessionTimeout,
+		JoinGroupBackoff: joinPause,
 	})
 	if err != nil {
 		return fmt.Errorf("client/kafka: %w", err)
@@ -63,7 +68,7 @@ func (b *Bus) Consume(ctx context.Context, s client.Subscription, each func(cont
 	defer func() { err = errors.Join(err, group.Close()) }()
 	ctx, fail := context.WithCancelCause(ctx)
 	defer fail(nil)
-	m := &member{s: s, reader: reader, each: each, fail: fail}
+	m := &member{s: s, topics: ranges, each: each, fail: fail}
 	for {
 		generation, err := group.Next(ctx)
 		switch {
@@ -85,10 +90,10 @@ type handlerError struct{ error }
 
 // member is this process in the group. fail ends Consume.
 type member struct {
-	s      client.Subscription
-	reader *broker.Reader
-	each   func(context.Context, string, *bus.Stored) error
-	fail   context.CancelCauseFunc
+	topics
+	s    client.Subscription
+	each func(context.Context, string, *bus.Stored) error
+	fail context.CancelCauseFunc
 }
 
 // serve begins to consume what a generation assigns. Its functions end with the generation.
@@ -109,6 +114,11 @@ func (m *member) serve(ctx context.Context, generation *kafkago.Generation) {
 			})
 		}
 	}
+	generation.Start(func(ended context.Context) {
+		within, cancel := bus.Within(ctx, ended)
+		defer cancel()
+		m.watch(within, ctx, m.s.Destinations)
+	})
 	generation.Start(func(ended context.Context) {
 		ctx, cancel := bus.Within(ctx, ended)
 		defer cancel()

@@ -1,17 +1,22 @@
 package clienttest_test
 
 import (
+	"context"
 	"fmt"
 	"log/slog"
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"example.org/bridge/client"
 	"example.org/bridge/client/kafka"
 	"example.org/bridge/sink"
 	sinkkafka "example.org/bridge/sink/kafka"
+	"example.org/bridge/sink/sinktest"
 	"example.org/bridge/tests/clienttest"
 	"example.org/bridge/tests/testall"
 	"example.org/bridge/tests/testenv"
@@ -82,6 +87,73 @@ func TestOnARealBroker(t *testing.T) {
 		f.Restart = server.Restart
 		return f
 	})
+}
+
+// TestTopicsThatAreMissing has the events of the others handed over, and theirs once they are there.
+func TestTopicsThatAreMissing(t *testing.T) {
+	testall.Long(t)
+	t.Parallel()
+	c, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(3, "there"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	var joins atomic.Int64
+	c.ControlKey(int16(kmsg.JoinGroup), func(kmsg.Request) (kmsg.Response, error, bool) {
+		c.KeepControl()
+		joins.Add(1)
+		return nil, nil, false
+	})
+	handled := make(chan string, 100)
+	o := client.Options{Stream: clienttest.Stream, Destinations: []string{"there", "late"}, Logger: slog.New(slog.DiscardHandler)}
+	events, err := client.NewEvents(bus(t, c.ListenAddrs()), "g", o, func(_ context.Context, e client.Event) error {
+		handled <- e.ID
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- events.Run(ctx) }()
+	write := func(topic string) {
+		t.Helper()
+		w := clienttest.NewWriter(t, publisher(t, c.ListenAddrs()), topic, 1)
+		w.Write(20, 20)
+		for range w.IDs {
+			select {
+			case <-handled:
+			case <-time.After(time.Minute):
+				t.Fatalf("the events of %s are not handled: %v", topic, events.Err())
+			}
+		}
+	}
+	faulty := func(topic string) {
+		t.Helper()
+		sinktest.Until(t, "Err names the topic "+topic, func() bool {
+			err := events.Err()
+			return err != nil && strings.Contains(err.Error(), "topic "+topic+" does not exist")
+		})
+	}
+	write("there")
+	faulty("late")
+	if err := c.CreateTopic("late", 2, nil); err != nil {
+		t.Fatal(err)
+	}
+	write("late")
+	if err := c.DeleteTopic("there"); err != nil {
+		t.Fatal(err)
+	}
+	faulty("there")
+	write("late")
+	// Each change is worth one, or two where it is met half way.
+	if n := joins.Load(); n > 8 {
+		t.Errorf("it has joined %d times", n)
+	}
+	cancel()
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
 }
 
 func TestOptionsNeedBrokers(t *testing.T) {

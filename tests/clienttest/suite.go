@@ -335,7 +335,7 @@ func testEventsOverARestart(t *testing.T, f Fixture) {
 	Start(t, events.Run)
 	eventually(t, func() string { return h.lacks(w.IDs) })
 	f.Restart(t)
-	// The fault may stay until the next event, which is published where it does not end before.
+	// The fault may stay until the next event of the TP, or for a minute.
 	waits := time.Now()
 	eventually(t, func() string {
 		err := events.Err()
@@ -343,7 +343,7 @@ func testEventsOverARestart(t *testing.T, f Fixture) {
 			return ""
 		}
 		if time.Since(waits) > 3*time.Second {
-			w.Write(1, 50)
+			w.Write(20, 50)
 			waits = time.Now()
 		}
 		return err.Error()
