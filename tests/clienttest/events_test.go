@@ -106,7 +106,7 @@ func TestEvents(t *testing.T) {
 func TestErrWhileOneTPIsHeldUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBus(memory.Options{})
-		w, more := &writer{t: t, bus: b, to: "orders", epoch: 1}, &writer{t: t, bus: b, to: "more", epoch: 1}
+		w, more := newWriter(t, b, "orders", 1), newWriter(t, b, "more", 1)
 		w.write("a", "1")
 		more.write("b", "1")
 		h := &handled{refuse: map[string]int{"a=1": 20}}
@@ -114,7 +114,7 @@ func TestErrWhileOneTPIsHeldUp(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		stop := run(t, events.Run)
+		stop := clienttest.Start(t, events.Run)
 		synctest.Wait()
 		more.write("b", "2")
 		synctest.Wait()

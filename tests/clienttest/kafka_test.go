@@ -106,7 +106,7 @@ func TestTopicsThatAreMissing(t *testing.T) {
 	})
 	handled := make(chan string, 100)
 	o := client.Options{Stream: clienttest.Stream, Destinations: []string{"there", "late"}, Logger: slog.New(slog.DiscardHandler)}
-	events, err := client.NewEvents(bus(t, c.ListenAddrs()), "g", o, func(_ context.Context, e client.Event) error {
+	events, err := client.NewEvents(kafkaBus(t, c.ListenAddrs()), "g", o, func(_ context.Context, e client.Event) error {
 		handled <- e.ID
 		return nil
 	})
@@ -118,7 +118,7 @@ func TestTopicsThatAreMissing(t *testing.T) {
 	go func() { done <- events.Run(ctx) }()
 	write := func(topic string) {
 		t.Helper()
-		w := clienttest.NewWriter(t, publisher(t, c.ListenAddrs()), topic, 1)
+		w := clienttest.NewWriter(t, kafkaSink(t, c.ListenAddrs()), topic, 1)
 		w.Write(20, 20)
 		for range w.IDs {
 			select {
