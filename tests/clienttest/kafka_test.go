@@ -89,7 +89,7 @@ func TestOnARealBroker(t *testing.T) {
 	})
 }
 
-// TestTopicsThatAreMissing has the events of the others handed over, and theirs once they are there.
+// TestTopicsThatAreMissing has events of the others handed over, and theirs once they are there.
 func TestTopicsThatAreMissing(t *testing.T) {
 	testall.Long(t)
 	t.Parallel()
