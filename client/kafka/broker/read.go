@@ -315,8 +315,8 @@ func (r *reading) empty(ctx context.Context, a *kmsg.FetchResponseTopicPartition
 	case len(a.RecordBatches) > 0:
 		return false, fmt.Errorf("%w: the one at offset %d is cut off", errBatch, d.Next)
 	}
-	// Where the end of a segment was compacted away, a leader answers with the next one. One that has
-	// nothing yet, as while it waits for remote storage, is asked again.
+	// Where the end of a segment was compacted away, a leader answers with the next one. One that
+	// has nothing yet, as while it waits for remote storage, is asked again.
 	why := errHeldUp
 	if bound > d.Next {
 		why = errNothing
