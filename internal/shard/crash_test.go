@@ -384,7 +384,7 @@ func (c crash) begin(t *testing.T) (l *life, copied store.Store) {
 	l.happen("replace a 1; replace b 1")
 	_, stop := l.begun(t)
 	stop()
-	copied = copyStore(t, l.store)
+	copied = copyStore(l.store)
 	if c.before != nil {
 		c.before(l)
 	}
@@ -426,7 +426,7 @@ func TestWhatTheStoreLacksIsReadBack(t *testing.T) {
 				instantly(t, fmt.Sprintf("%s, store %d behind %s", bus.name, kept, name), func(t *testing.T) {
 					l := newLife(t, bus, 1+i%2)
 					l.begin(t)
-					copied := copyStore(t, l.store)
+					copied := copyStore(l.store)
 					for _, step := range c.published {
 						l.happen(step)
 						l.lived(t)

@@ -302,7 +302,7 @@ func deadAndLate(t *testing.T, bus model, kept keep, runs, older bool, then stri
 	l.destinations = append(l.destinations, deadTopic)
 	l.create()
 	l.begin(t)
-	copied := copyStore(t, l.store)
+	copied := copyStore(l.store)
 	first := l.bus.Messages(topic)[slices.IndexFunc(l.bus.Messages(topic), func(m sink.Message) bool { return string(m.Key) == "a" })]
 	refused := l.refuseLate(`"value":"2"`)
 	l.happen("replace a 2")

@@ -263,7 +263,7 @@ func TestTheBusTellsTheSchemaThatTheStoreLacks(t *testing.T) {
 	})
 	t.Run("and so does one that an older store knows as it is now", func(t *testing.T) {
 		b := newSchemaBench(t, true)
-		copied := copyStore(t, b.store)
+		copied := copyStore(b.store)
 		b.add("extra", source.Int)
 		b.goesOn()
 		b.store = copied

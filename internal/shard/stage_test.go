@@ -193,7 +193,7 @@ func (s *stage) onBus(name string, w []string) bool {
 			s.full.fail(store.ErrOutage)
 		}
 	case "copy":
-		s.copied = copyStore(s.TB, s.store)
+		s.copied = copyStore(s.store)
 	case "restore":
 		s.store = s.copied
 	case "lost":

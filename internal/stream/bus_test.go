@@ -1,7 +1,6 @@
 package stream_test
 
 import (
-	"bytes"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -253,12 +252,13 @@ func (s *said) stored() sink.Stored {
 
 var errKilled = errors.New("killed")
 
-// disk is a store that can be killed, and can be opened as it was at any time.
+// disk is a store in memory that can be killed.
 type disk struct {
-	store.Store
-	mu      sync.Mutex
-	batches []store.Batch
-	synced  int
+	*memory.Store
+	mu sync.Mutex
+	// applied and synced count batches, forgot has the streams that they forget.
+	applied, synced int
+	forgot          []string
 	// left is how many more batches it applies before it is killed; below 0: any number.
 	left int
 	// fault, when not nil, is returned once it has run out of left batches.
@@ -267,16 +267,12 @@ type disk struct {
 	damaged chan struct{}
 }
 
-// newDisk returns a store that has applied batches.
-func newDisk(batches []store.Batch) *disk {
-	d := &disk{Store: memory.New(), left: -1, fault: errKilled, damaged: make(chan struct{})}
-	for i := range batches {
-		if err := d.Apply(context.Background(), &batches[i]); err != nil {
-			panic(err)
-		}
+// newDisk returns a disk with what a store has, nil for nothing.
+func newDisk(kept *memory.Store) *disk {
+	if kept == nil {
+		kept = memory.New()
 	}
-	d.synced = len(d.batches)
-	return d
+	return &disk{Store: kept, left: -1, fault: errKilled, damaged: make(chan struct{})}
 }
 
 func (d *disk) Apply(ctx context.Context, b *store.Batch) error {
@@ -286,12 +282,12 @@ func (d *disk) Apply(ctx context.Context, b *store.Batch) error {
 		return d.fault
 	}
 	d.left--
-	kept := cloneBatch(b)
-	if err := d.Store.Apply(ctx, &kept); err != nil {
-		return err
+	err := d.Store.Apply(ctx, b)
+	if err == nil {
+		d.applied++
+		d.forgot = append(d.forgot, b.Forget...)
 	}
-	d.batches = append(d.batches, kept)
-	return nil
+	return err
 }
 
 func (d *disk) Sync(ctx context.Context) error {
@@ -300,7 +296,7 @@ func (d *disk) Sync(ctx context.Context) error {
 	if d.left == 0 {
 		return d.fault
 	}
-	d.synced = len(d.batches)
+	d.synced = d.applied
 	return d.Store.Sync(ctx)
 }
 
@@ -311,33 +307,11 @@ func (d *disk) kill(after int) {
 	d.left = after
 }
 
-// applied returns the batches that were applied, and how many of them are synced.
-func (d *disk) applied() ([]store.Batch, int) {
+// counts returns how many batches were applied, and how many of them are synced.
+func (d *disk) counts() (applied, synced int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return slices.Clone(d.batches), d.synced
-}
-
-func cloneBatch(b *store.Batch) store.Batch {
-	kept := *b
-	kept.Registrations = slices.Clone(b.Registrations)
-	kept.Views = nil
-	kept.Shards = slices.Clone(b.Shards)
-	for i := range kept.Shards {
-		one := &kept.Shards[i]
-		one.Parts = slices.Clone(one.Parts)
-		for j := range one.Parts {
-			one.Parts[j].Bytes = bytes.Clone(one.Parts[j].Bytes)
-		}
-	}
-	for _, v := range b.Views {
-		changes := slices.Clone(v.Changes)
-		for i := range changes {
-			changes[i].Entity = bytes.Clone(changes[i].Entity)
-		}
-		kept.Views = append(kept.Views, store.ViewChange{Stream: v.Stream, Changes: changes})
-	}
-	return kept
+	return d.applied, d.synced
 }
 
 func (d *disk) Damaged() <-chan struct{} { return d.damaged }

@@ -46,7 +46,7 @@ func TestCommitterRun(t *testing.T) {
 			d, _, stop := begin(t, every.image)
 			synced := func(want int) {
 				t.Helper()
-				if _, got := d.applied(); got != want {
+				if _, got := d.counts(); got != want {
 					t.Errorf("%d batches are synced, want %d", got, want)
 				}
 			}
@@ -66,7 +66,7 @@ func TestCommitterRun(t *testing.T) {
 		d.kill(0)
 		d.fault = store.ErrDamaged
 		pass(t, time.Second)
-		if _, synced := d.applied(); synced != 0 {
+		if _, synced := d.counts(); synced != 0 {
 			t.Error("it was synced before")
 		}
 		close(d.damaged)

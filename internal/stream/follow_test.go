@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"example.org/bridge/checkpoint/store"
+	"example.org/bridge/checkpoint/store/storetest/memory"
 	"example.org/bridge/internal/share"
 	"example.org/bridge/internal/stream"
 	"example.org/bridge/sink"
@@ -273,7 +274,10 @@ func TestLateMessagesThatCannotBeRead(t *testing.T) {
 func TestACopyIsLaterThanTheStoreWas(t *testing.T) {
 	bubble(t, "what a later process has dropped is forgotten though another stream was ready first", func(t *testing.T) {
 		key := store.Key{Stream: "s", Shard: "x"}
-		former := []store.Batch{{Epoch: 5, Shards: []store.ShardChange{{Key: key, Progress: &store.Progress{Started: true, Position: 7, Saved: published}}}}}
+		former := memory.New()
+		must.OK(t, former.Apply(t.Context(), &store.Batch{Epoch: 5, Shards: []store.ShardChange{
+			{Key: key, Progress: &store.Progress{Started: true, Position: 7, Saved: published}},
+		}}))
 		var r *rig
 		r = newRig(t, newBus("d"), former, func(o *stream.Options) {
 			o.Copy = func(ctx context.Context, name string) (stream.Copy, error) {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"example.org/bridge/checkpoint/store"
+	"example.org/bridge/checkpoint/store/storetest/memory"
 	"example.org/bridge/client/backoff"
 	"example.org/bridge/internal/outage"
 	"example.org/bridge/internal/stream"
@@ -30,9 +31,9 @@ type rig struct {
 }
 
 // newRig makes a process with capability streams. change may change its options.
-func newRig(t testing.TB, b *bus, batches []store.Batch, change func(*stream.Options), streams ...string) *rig {
+func newRig(t testing.TB, b *bus, kept *memory.Store, change func(*stream.Options), streams ...string) *rig {
 	t.Helper()
-	r := &rig{t: t, bus: b, disk: newDisk(batches), feeds: map[string]*recorder{}}
+	r := &rig{t: t, bus: b, disk: newDisk(kept), feeds: map[string]*recorder{}}
 	image, err := r.disk.Load(t.Context())
 	must.OK(t, err)
 	log := slog.New(slog.DiscardHandler)

@@ -12,9 +12,11 @@ import (
 	"time"
 
 	"example.org/bridge/checkpoint/store"
+	"example.org/bridge/checkpoint/store/storetest/memory"
 	"example.org/bridge/internal/panics"
 	"example.org/bridge/internal/stream"
 	"example.org/bridge/sink"
+	"example.org/bridge/tests/must"
 	"example.org/bridge/tests/script"
 )
 
@@ -25,11 +27,11 @@ type stage struct {
 	script.Player
 	bus *bus
 	of  string
-	// streams and with are those of the next process, and changes of its options; batches is what
+	// streams and with are those of the next process, and changes of its options; kept is what
 	// its store has, of a clock that was set back since.
 	streams []string
 	with    []func(*stream.Options)
-	batches []store.Batch
+	kept    *memory.Store
 	back    time.Duration
 	// made says that the process has not started, ended is its Start in the background.
 	made  bool
@@ -174,17 +176,18 @@ func (s *stage) takesOver(context.Context) error {
 // create makes a process on what the store of the last one has.
 func (s *stage) create(streams []string) {
 	if s.rig != nil {
-		s.batches, _ = s.disk.applied()
-	}
-	for i := range s.batches {
-		for j := range s.batches[i].Registrations {
-			s.batches[i].Registrations[j].Seen += uint64(s.back.Milliseconds())
+		s.kept = s.disk.Clone()
+		image, err := s.kept.Load(s.Context())
+		must.OK(s, err)
+		for i := range image.Registrations {
+			image.Registrations[i].Seen += uint64(s.back.Milliseconds())
 		}
+		must.OK(s, s.kept.Apply(s.Context(), &store.Batch{Registrations: image.Registrations}))
 	}
 	if s.back = 0; len(streams) > 0 {
 		s.streams = streams
 	}
-	s.rig = newRig(s.TB, s.bus, s.batches, func(o *stream.Options) {
+	s.rig = newRig(s.TB, s.bus, s.kept, func(o *stream.Options) {
 		for _, change := range s.with {
 			change(o)
 		}
@@ -239,7 +242,7 @@ func (s *stage) process(name string, w []string) bool {
 	case "set-back": // TIME
 		s.back = s.Duration(w[0])
 	case "lost": // the store
-		s.rig, s.batches = nil, nil
+		s.rig, s.kept = nil, nil
 	case "kill": // N, or off, and a CAUSE: what the disk does behind N batches
 		if s.disk.kill(-1); w[0] != "off" {
 			s.disk.kill(int(s.number(w[0])))
@@ -425,8 +428,9 @@ func (s *stage) check(name string, w []string) bool {
 	case "no-epoch":
 		s.Want(s.c.Epoch() == nil, true)
 	case "epoch-is-durable":
-		batches, synced := s.disk.applied()
-		s.Want([]any{synced, batches[synced-1].Epoch}, []any{len(batches), s.c.Epoch().Number()})
+		applied, synced := s.disk.counts()
+		image, err := s.disk.Load(s.Context())
+		s.Want([]any{synced, image.Epoch, err}, []any{applied, s.c.Epoch().Number(), nil})
 	case "due":
 		s.Want(f.due, true)
 	case "disputed": // KEY...

@@ -46,6 +46,18 @@ func New() *Store {
 	}
 }
 
+// Clone returns a copy of the store as it is now.
+func (s *Store) Clone() *Store {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	c := New()
+	c.epoch, c.shards, c.tps, c.parts = s.epoch, maps.Clone(s.shards), maps.Clone(s.tps), maps.Clone(s.parts)
+	for stream, view := range s.views {
+		c.views[stream] = maps.Clone(view)
+	}
+	return c
+}
+
 // usable returns an error unless the store may be used. Its caller holds mu.
 func (s *Store) usable(ctx context.Context) error {
 	if s.closed {
