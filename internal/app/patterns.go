@@ -317,11 +317,18 @@ func (l *lookAt) found(ctx context.Context, s *config.Stream, name, pattern stri
 	// another name.
 	first := looked && !l.has(key) && check.FormerName(cfg, s, name, l.image.Shards) == nil
 	if isLeft(&l.image, key) && l.has(key) {
-		next, err := l.sources.Shard(s.Spec(name)).NextID(ctx)
+		var page source.Page
+		table := l.sources.Shard(s.Spec(name))
+		next, err := table.NextID(ctx)
+		if err == nil && next == 0 {
+			// Without a counter the newest row tells.
+			err = table.Read(ctx, source.Query{Limit: 1}, &page)
+			next = max(page.MaxID, page.MaxID+1)
+		}
 		if err != nil {
 			return err
 		}
-		first = next != 0 && next <= max(before.Position, before.Floor)
+		first = next <= max(before.Position, before.Floor)
 	}
 	if l.has(leftKey(key)) {
 		l.remove(leftKey(key))

@@ -88,6 +88,23 @@ func TestTablesThatComeAndGo(t *testing.T) {
 	s.Create(t, "log_3", 2)
 	r.shown(t, 2, "log_1 running 3", "log_2 running 4", "log_3 running 2")
 
+	// Without a counter the newest row tells: the table is lower, has no rows, or is the same one.
+	for rows := range 3 {
+		s.Exec(t, "DROP TABLE log_3")
+		r.shown(t, 0, "log_1 running 3", "log_2 running 4", "log_3 gone 0")
+		s.Exec(t, "CREATE TABLE log_3 (id INTEGER PRIMARY KEY, total INT)")
+		for range rows {
+			s.Exec(t, "INSERT INTO log_3 (total) VALUES (2)")
+		}
+		r.shown(t, uint64(rows), "log_1 running 3", "log_2 running 4", fmt.Sprint("log_3 running ", rows))
+		s.Exec(t, "INSERT INTO log_3 VALUES (3, 2)")
+		r.shown(t, uint64(rows)+1, "log_1 running 3", "log_2 running 4", "log_3 running 3")
+	}
+	s.Exec(t, "ALTER TABLE log_3 RENAME TO away")
+	r.shown(t, 0, "log_1 running 3", "log_2 running 4", "log_3 gone 0")
+	s.Exec(t, "ALTER TABLE away RENAME TO log_3")
+	r.shown(t, 0, "log_1 running 3", "log_2 running 4", "log_3 running 3")
+
 	// One that is named is missed.
 	s.Exec(t, "DROP TABLE log_1")
 	until(t, "log_1 is missed", func() any { return r.log }, func() bool {
