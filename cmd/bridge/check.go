@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -45,10 +46,8 @@ blocks bridge or is unsafe, 2 when the configuration is wrong.
 		if err != nil {
 			return err
 		}
-		if found, err := app.WithTables(c.Context(), cfg); err == nil {
-			// Else the check of the source says why not.
-			cfg = found
-		}
+		// The check of the source says why it did not list its tables.
+		cfg, _ = app.WithTables(c.Context(), cfg)
 		line := p.newBar(!*asJSON)
 		line.Show("looking at source, sink and checkpoint")
 		groups := p.examine(c.Context(), cfg)
@@ -114,7 +113,7 @@ judged or the comparison failed, 2 when the configuration is wrong.
 	})
 	asJSON := c.Flags().Bool("json", false, "print the whole report as JSON")
 	c.RunE = func(c *cobra.Command, _ []string) error {
-		cfg, err := p.loadTables(c.Context())
+		cfg, err := p.load()
 		if err != nil {
 			return err
 		}
@@ -149,7 +148,7 @@ make no event, which leaves out its stream, 2 when the configuration is wrong.
 	asyncAPI := c.Flags().Bool("asyncapi", false, "print one AsyncAPI 3 document: the servers of the bus, topics\n"+
 		"or subjects, headers, schemas and an example of each event")
 	c.RunE = func(c *cobra.Command, args []string) error {
-		cfg, err := p.loadTables(c.Context(), args...)
+		cfg, err := p.load()
 		if err != nil {
 			return err
 		}
@@ -157,7 +156,10 @@ make no event, which leaves out its stream, 2 when the configuration is wrong.
 		if err != nil {
 			return err
 		}
+		cfg, unlisted := app.WithTables(c.Context(), cfg, chosen...)
+		chosen = slices.DeleteFunc(chosen, func(name string) bool { return len(cfg.Stream(name).Unlisted) > 0 })
 		streams, leftOut := app.Describe(c.Context(), cfg, chosen)
+		leftOut = errors.Join(unlisted, leftOut)
 		switch {
 		case leftOut != nil && c.Context().Err() != nil:
 			return errors.New("reading the columns was interrupted")

@@ -51,11 +51,7 @@ func (j *deadLetterJob) flags(c *cobra.Command) {
 
 // readDeadLetters reads the configuration and the dead letters that job is about.
 func (p *process) readDeadLetters(ctx context.Context, job *deadLetterJob, command string) (cfg *config.Config, found deadletter.Found, err error) {
-	var asked []string
-	if job.stream != "" {
-		asked = []string{job.stream}
-	}
-	if cfg, err = p.loadTables(ctx, asked...); err != nil {
+	if cfg, err = p.load(); err != nil {
 		return nil, found, err
 	}
 	destinations, err := cfg.DeadLetters()
@@ -253,7 +249,9 @@ func (p *process) sendDeadLetters(ctx context.Context, cfg *config.Config, bridg
 	}
 	// Only the streams that have dead letters are opened.
 	some := app.Keep(cfg, func(s *config.Stream) bool {
-		return slices.ContainsFunc(found, func(l deadletter.Message) bool { return l.Stream == s.Name && slices.Contains(s.Tables, l.Shard) })
+		return slices.ContainsFunc(found, func(l deadletter.Message) bool {
+			return l.Stream == s.Name && (slices.Contains(s.Tables, l.Shard) || cfg.Matched(s, l.Shard))
+		})
 	})
 	if !alone || len(some.Streams) == 0 {
 		err := sendTo(ctx, bridge)

@@ -130,16 +130,6 @@ func (e *environment) loadAgain() (*config.Config, error) {
 	return cfg, nil
 }
 
-// loadTables is load with the tables that match patterns of these streams now, of all where none is
-// named.
-func (e *environment) loadTables(ctx context.Context, streams ...string) (*config.Config, error) {
-	cfg, err := e.load()
-	if err != nil {
-		return nil, err
-	}
-	return app.WithTables(ctx, cfg, streams...)
-}
-
 // variable returns a variable of the environment that is not of bridge.
 func (e *environment) variable(name string) string {
 	value := ""

@@ -87,7 +87,7 @@ func (p *process) reconcile(ctx context.Context, job reconcileJob) (outcomes []o
 	case !errors.Is(err, syscall.ECONNREFUSED):
 		return nil, interrupted(ctx, err, "nothing was asked for")
 	}
-	cfg, err := p.loadTables(ctx, job.streams...)
+	cfg, err := p.load()
 	if err != nil {
 		return nil, err
 	}
@@ -97,6 +97,9 @@ func (p *process) reconcile(ctx context.Context, job reconcileJob) (outcomes []o
 	}
 	chosen, err := choose(job.streams, cfg.StreamNames())
 	if err != nil {
+		return nil, err
+	}
+	if cfg, err = app.WithTables(ctx, cfg, chosen...); err != nil {
 		return nil, err
 	}
 	if !job.mode.DryRun {
@@ -137,7 +140,7 @@ func interrupted(ctx context.Context, err error, then string) error {
 func choose(wanted, there []string) ([]string, error) {
 	for _, name := range wanted {
 		if !slices.Contains(there, name) {
-			return nil, fmt.Errorf("no stream is configured as %q: there are %s", name, strings.Join(there, ", "))
+			return nil, usageErrorf("no stream is configured as %q: there are %s", name, strings.Join(there, ", "))
 		}
 	}
 	if len(wanted) == 0 {
@@ -243,7 +246,7 @@ func awaitTails(ctx context.Context, bridge asked, mode reconcile.Mode, still st
 				continue
 			}
 			still[name] = fmt.Sprintf("nothing has moved for %s: %s", stillTimeout, waits)
-			if why := cmp.Or(waitsFor(status), string(one.Reason)); why != "" {
+			if why := cmp.Or(waitsFor(status, one.Shard), string(one.Reason)); why != "" {
 				still[name] += ": " + why
 			}
 		}
@@ -289,21 +292,21 @@ func (p *process) request(ctx context.Context, bridge asked, status httpapi.Stat
 		}
 		inside.Begin(ctx)
 	}
-	for away := (time.Time{}); ; {
+	for away, before := (time.Time{}), ""; ; {
 		if status, err = bridge.Working(ctx); err != nil {
 			return nil, err
 		}
 		if !status.Started.Equal(began) {
 			return nil, errors.New("bridge was restarted meanwhile, or another process of its standby group works now, which knows nothing of the request: ask again")
 		}
-		line := w.observe(status)
-		switch waits := waitsFor(status); {
+		line, rows, waits := w.observe(status)
+		switch moved := fmt.Sprintln(len(w.done), rows); {
 		case line == "":
 			return w.outcomes(), nil
 		case waits == "":
 			away = time.Time{}
-		case away.IsZero():
-			away = time.Now()
+		case away.IsZero(), moved != before:
+			away, before = time.Now(), moved
 		case time.Since(away) > p.awayLimit():
 			return nil, fmt.Errorf("gave up after %s%s: it waits for %s", p.awayLimit(), goesOn, waits)
 		}
@@ -317,12 +320,26 @@ func (p *process) request(ctx context.Context, bridge asked, status httpapi.Stat
 // awayLimit is how long a bridge may wait for something until a command gives up.
 func (p *process) awayLimit() time.Duration { return cmp.Or(p.away, 30*time.Second) }
 
-// waitsFor returns what keeps the bridge from reconciling, empty where nothing does.
-func waitsFor(status httpapi.Status) string {
+// waitsFor returns what keeps the bridge from reconciling one of these tables, empty where nothing
+// does.
+func waitsFor(status httpapi.Status, tables ...string) string {
+	from := status.Source
+	for i := range status.Sources {
+		if i == 0 {
+			from = nil
+		}
+		of := func(table string) bool {
+			source, _, named := strings.Cut(table, "/")
+			return named && source == status.Sources[i].Name || !named && status.Sources[i].Name == ""
+		}
+		if status.Sources[i].Error != "" && slices.ContainsFunc(tables, of) {
+			from = &status.Sources[i]
+		}
+	}
 	for _, one := range []struct {
 		name  string
 		state *httpapi.DependencyStatus
-	}{{"the source", status.Source}, {"the bus", status.Bus}, {"the checkpoint", status.Checkpoint}} {
+	}{{"the source", from}, {"the bus", status.Bus}, {"the checkpoint", status.Checkpoint}} {
 		if d := one.state; d != nil && d.Answers != nil && !*d.Answers && d.Error != "" {
 			return one.name + ": " + terminal.OneLine(string(d.Error))
 		}

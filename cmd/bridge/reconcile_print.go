@@ -77,9 +77,9 @@ func (w *watch) runs(stream *httpapi.StreamStatus) bool {
 }
 
 // observe adds the ended runs to done. The line says how far the rest is; it is empty once
-// everything has ended.
-func (w *watch) observe(status httpapi.Status) (line string) {
-	tables, left, name, running := 0, 0, "", (*reconcile.Status)(nil)
+// everything has ended. rows is how many of the rest are read, waits what it waits for.
+func (w *watch) observe(status httpapi.Status) (line string, rows uint64, waits string) {
+	tables, name, running, left := 0, "", (*reconcile.Status)(nil), []string(nil)
 	for stream, one := range tablesOf(&status) {
 		if !slices.Contains(w.streams, stream.Name) {
 			continue
@@ -95,22 +95,25 @@ func (w *watch) observe(status httpapi.Status) (line string) {
 		case r != nil && r.Waiting == 0:
 			w.end(stream, one, w.report(table, r))
 		default:
-			if left++; r != nil && r.Running && running == nil {
-				name, running = stream.Name+" "+one.Shard, r
+			if left = append(left, one.Shard); r != nil && r.Running {
+				if rows += r.Rows; running == nil {
+					name, running = stream.Name+" "+one.Shard, r
+				}
 			}
 		}
 	}
-	switch waits := waitsFor(status); {
-	case left == 0:
-		return ""
+	waits, line = waitsFor(status, left...), "waiting"
+	switch {
+	case len(left) == 0:
+		line = ""
 	case running != nil:
-		return progressLine(name, running, tables-left, tables)
+		line = progressLine(name, running, tables-len(left), tables)
 	case waits != "":
-		return "waiting for " + waits
+		line += " for " + waits
 	case tables > 1:
-		return fmt.Sprintf("waiting, %d of %d tables done", tables-left, tables)
+		line += fmt.Sprintf(", %d of %d tables done", tables-len(left), tables)
 	}
-	return "waiting"
+	return line, rows, waits
 }
 
 // end notes the outcome of a table.

@@ -29,10 +29,15 @@ type reconciling struct {
 	// restarts says that the process is another one by then, stopped why t_0 is stopped.
 	restarts bool
 	stopped  null.Text
+	// moves says that each look finds more rows.
+	moves bool
 }
 
 func (d *reconciling) Status() httpapi.Status {
 	r := &reconcile.Status{Waiting: 1, Running: true, Progress: reconcile.Progress{Result: reconcile.Result{Rows: 7}, RowsOf: 14, Percent: 50}}
+	if d.moves {
+		r.Rows += uint64(d.looks)
+	}
 	if d.looks--; d.looks < 0 {
 		r = &reconcile.Status{LastRun: &d.report, LastDryRun: &d.report, Guard: d.report.Guard}
 		if d.restarts {
@@ -110,7 +115,6 @@ func TestReconcileByTheRunningBridge(t *testing.T) {
 			"bills    b       1000   1       2          3         0        3        1.5s\norders   t_0     0      0       0          0         0        0        -\norders t_0: failed: not compared: no grant\n", "1 table failed"},
 		"says what the bridge says when it refuses":                          {func(d *reconciling) { d.Refuses = errors.New("t_0 is stopped") }, "reconcile", "", "bridge: t_0 is stopped"},
 		"does not take a bridge that was restarted for one that has done it": {func(d *reconciling) { d.restarts = true }, "reconcile", "", "restarted"},
-		"names the streams there are":                                        {func(*reconciling) {}, "reconcile order", "", "there are orders, bills"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -131,6 +135,30 @@ func TestReconcileByTheRunningBridge(t *testing.T) {
 		if got.status != exitFailed || !strings.Contains(got.err, "it waits for the bus: topic orders does not exist: create it") {
 			t.Errorf("%+v", got)
 		}
+	})
+	t.Run("goes on while rows are compared, and where another source is away", func(t *testing.T) {
+		t.Parallel()
+		no := false
+		away := httpapi.DependencyStatus{Kind: "mysql", Answers: &no, Error: "refused"}
+		d := newReconciling(fine)
+		d.looks, d.moves, d.State.Bus = 5, true, &away
+		if got := (outcome{away: time.Millisecond}).call(serveDaemon(t, d), "reconcile"); got.status != exitFine {
+			t.Errorf("%+v", got)
+		}
+		of := away
+		of.Name = "b"
+		d = newReconciling(fine)
+		d.looks, d.State.Source, d.State.Sources = 5, &away, []httpapi.DependencyStatus{{Kind: "mysql"}, of}
+		if got := (outcome{away: time.Millisecond}).call(serveDaemon(t, d), "reconcile"); got.status != exitFine {
+			t.Errorf("%+v", got)
+		}
+		if waits := waitsFor(d.State, "a/t", "b/t"); waits != "the source: refused" {
+			t.Errorf("a table of that source waits for %q", waits)
+		}
+	})
+	t.Run("names the streams there are", func(t *testing.T) {
+		t.Parallel()
+		mustCall(t, serveDaemon(t, newReconciling(fine)), exitUsage, "there are orders, bills", "reconcile order")
 	})
 	t.Run("takes no other server for a bridge", func(t *testing.T) {
 		server := httptest.NewServer(http.NotFoundHandler())
@@ -165,7 +193,7 @@ func TestATableThatStandsStillIsNotWaitedFor(t *testing.T) {
 		w := newWatch([]string{"s"}, reconcile.Mode{}, still, status)
 		done := null.At(time.Now())
 		status.Streams[0].Shards[0].Reconcile = &reconcile.Status{LastRun: &reconcile.Report{Result: reconcile.Result{StartedAt: done, EndedAt: done}}}
-		if line := w.observe(status); line != "" || badOutcomes(w.outcomes()[1:]) == nil || badOutcomes(w.outcomes()[:1]) != nil {
+		if line, _, _ := w.observe(status); line != "" || badOutcomes(w.outcomes()[1:]) == nil || badOutcomes(w.outcomes()[:1]) != nil {
 			t.Errorf("%q, %+v", line, w.outcomes())
 		}
 	})
@@ -179,19 +207,19 @@ func TestATableThatIsGoneIsNotWaitedFor(t *testing.T) {
 	status := httpapi.Status{Streams: []httpapi.StreamStatus{{Name: "s", CatchUp: stream.StreamProgress{Ready: true}, Shards: []shard.Status{gone}}}}
 	stream := &status.Streams[0]
 	w := newWatch([]string{"s"}, reconcile.Mode{}, make(stillTables), status)
-	if line := w.observe(status); w.runs(stream) || line != "" || len(w.outcomes()) != 0 {
+	if line, _, _ := w.observe(status); w.runs(stream) || line != "" || len(w.outcomes()) != 0 {
 		t.Errorf("of a stream without another table: %q, %+v", line, w.outcomes())
 	}
 	stream.Shards = []shard.Status{{Shard: "goes", Reconcile: ran}, {Shard: "stays", Reconcile: &reconcile.Status{Waiting: 1}}, gone}
-	if line := w.observe(status); line != "waiting, 1 of 2 tables done" {
+	if line, _, _ := w.observe(status); line != "waiting, 1 of 2 tables done" {
 		t.Errorf("it says %q", line)
 	}
 	stream.Shards[0] = shard.Status{Shard: "goes", State: shard.Gone}
-	if line := w.observe(status); line != "waiting" {
+	if line, _, _ := w.observe(status); line != "waiting" {
 		t.Errorf("it does not wait for the other table: %q", line)
 	}
 	stream.Shards[1].Reconcile = ran
-	if line := w.observe(status); line != "" || len(w.outcomes()) != 2 {
+	if line, _, _ := w.observe(status); line != "" || len(w.outcomes()) != 2 {
 		t.Errorf("%q, %+v", line, w.outcomes())
 	}
 }
@@ -209,7 +237,7 @@ func TestOnlyARunAfterTheRequestCounts(t *testing.T) {
 				t.Error("a stream whose tables are stopped is asked")
 			}
 			status.Streams[0].Shards[0].State = shard.Running
-			if line := w.observe(status); line != "" || badOutcomes(w.outcomes()) == nil {
+			if line, _, _ := w.observe(status); line != "" || badOutcomes(w.outcomes()) == nil {
 				t.Errorf("%q, %+v", line, w.outcomes())
 			}
 			status.Streams[0].Shards[0].State = shard.Stopped

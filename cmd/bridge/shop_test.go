@@ -283,7 +283,7 @@ func TestSchemaCommand(t *testing.T) {
 	if c := document.Channels["shop._key_"]; c.Address != "shop.{key}" || c.Parameters["key"] == nil {
 		t.Errorf("channels: %+v", document.Channels)
 	}
-	s.call(exitFailed, `no stream is configured as "other": there are orders`, "schema other")
+	s.call(exitUsage, `no stream is configured as "other": there are orders`, "schema other")
 	// A table that cannot be read leaves out its stream alone.
 	two := maps.Clone(s.env)
 	two["BRIDGE_STREAMS"], two["BRIDGE_STREAM_GONE_TABLE"], two["BRIDGE_STREAM_GONE_KIND"] = "gone,orders", "gone", "release"
@@ -335,4 +335,14 @@ func TestVerifyJudgesTheOtherStreams(t *testing.T) {
 	if strings.Contains(got.out, "WRONG") || !strings.Contains(got.err, "the stream gone could not be judged, for its table gone; the stream bound could not be judged") {
 		t.Errorf("out %s\nerr %s", got.out, got.err)
 	}
+	// A source that is away leaves out the streams that have tables there, perhaps.
+	s.env["BRIDGE_SOURCES"], s.env["BRIDGE_SOURCE_B_URL"] = "b", "mysql://u:p@127.0.0.1:1/b"
+	s.env["BRIDGE_STREAM_GONE_TABLE"], s.env["BRIDGE_STREAM_BOUND_TABLE"] = "log_*,b/log_*", "bound_*"
+	s.env["BRIDGE_STREAM_GONE_DESTINATION"], s.env["BRIDGE_DEAD_LETTER"] = "logs", "dead"
+	s.exec("CREATE TABLE log_1 (id INTEGER PRIMARY KEY AUTOINCREMENT)")
+	s.call(exitFailed, "stream gone: NOT JUDGED, for its table b/log_*: source b: list the tables", "verify")
+	s.call(exitFailed, "stream orders: capability, 1 table with 60 rows; 60 events", "verify")
+	s.call(exitFailed, `"orders": {`, "schema")
+	s.call(exitFailed, "stream gone ok 1 table, ids strict (SQLite has one writer at a time), log_* matches 1 table (log_1), b/log_* not looked at", "check")
+	s.call(exitFine, "no dead letters", "deadletter list")
 }

@@ -78,16 +78,24 @@ func WithTables(ctx context.Context, cfg *config.Config, streams ...string) (*co
 	for _, one := range found {
 		matched[one.stream] = append(matched[one.stream], one.tables...)
 	}
-	return cfg.WithTables(matched), err
+	cfg = cfg.WithTables(matched)
+	for _, one := range found {
+		if s := cfg.Stream(one.stream); !one.listed {
+			s.Unlisted = append(s.Unlisted, one.pattern)
+		}
+	}
+	return cfg, err
 }
 
-// matches are the tables that match a pattern, and none before it in its stream.
+// matches are the tables that match a pattern, and none before it in its stream. Unless its
+// database is listed they are not known.
 type matches struct {
 	stream, pattern string
 	tables          []string
+	listed          bool
 }
 
-// matchedNow returns what matches patterns of the databases that answer.
+// matchedNow returns what matches patterns. The error says which databases do not answer.
 func matchedNow(ctx context.Context, cfg *config.Config) (found []matches, err error) {
 	all, err := OpenSources(cfg, nil)
 	if err != nil {
@@ -104,9 +112,10 @@ func matchedNow(ctx context.Context, cfg *config.Config) (found []matches, err e
 				n++
 			}
 		})
-		for d := range lists {
+		for _, d := range all.all {
+			_, listed := lists[d]
 			for _, pattern := range cfg.PatternsOf(s, d.Source) {
-				found = append(found, matches{s.Name, pattern, by[pattern]})
+				found = append(found, matches{s.Name, pattern, by[pattern], listed})
 			}
 		}
 	}
@@ -258,6 +267,16 @@ func (a *App) Verify(ctx context.Context, examples int) (*verify.Report, error) 
 // Verify opens source and bus, and compares them. What it waits for is logged. running is the open
 // sink of this process, nil where there is none.
 func Verify(ctx context.Context, cfg *config.Config, running sink.Sink, logger *slog.Logger, examples int, progress func(verify.Step)) (report *verify.Report, err error) {
+	cfg, err = WithTables(ctx, cfg)
+	var unfit []verify.Unfit
+	for i := range cfg.Streams {
+		if s := &cfg.Streams[i]; len(s.Unlisted) > 0 {
+			unfit = append(unfit, verify.Unfit{Stream: s.Name, Shard: s.Unlisted[0], What: config.Text(err)})
+		}
+	}
+	if err != nil && (len(unfit) == 0 || len(unfit) == len(cfg.Streams)) {
+		return nil, err
+	}
 	src, err := OpenSources(cfg, nil)
 	if err != nil {
 		return nil, err
@@ -276,21 +295,22 @@ func Verify(ctx context.Context, cfg *config.Config, running sink.Sink, logger *
 		// None at all; zero would be the default.
 		examples = -1
 	}
-	return verify.Run(ctx, verify.Options{Shards: shards, Bus: bus, Domain: cfg.DomainID, Examples: examples, Progress: progress})
+	return verify.Run(ctx, verify.Options{Shards: shards, Unfit: unfit, Bus: bus, Domain: cfg.DomainID, Examples: examples, Progress: progress})
 }
 
 // verifyShards returns every table with what its events look like.
-func verifyShards(cfg *config.Config, src source.Source) ([]verify.Shard, error) {
+func verifyShards(cfg *config.Config, src *Sources) ([]verify.Shard, error) {
 	var shards []verify.Shard
 	for i := range cfg.Streams {
 		s := &cfg.Streams[i]
 		for _, table := range s.Tables {
+			of, _ := src.of(table)
 			encoder, err := cfg.Encoder(s, table)
 			if err != nil {
 				return nil, fmt.Errorf("stream %s: %w", s.Name, err)
 			}
 			shards = append(shards, verify.Shard{
-				Stream: s.Name, Name: table, Kind: s.Kind, Source: src.Shard(s.Spec(table)), Encoder: encoder,
+				Stream: s.Name, Name: table, Kind: s.Kind, Source: src.Shard(s.Spec(table)), Database: of.Label(), Encoder: encoder,
 				Zone: s.TimeZone.Location, Window: s.StabilityWindow, Latest: s.Start.Latest, After: s.Start.After,
 				Apart: len(s.Key) == 0, Hash: meaningHash(s), Destinations: cfg.Addresses(s, table, ""), Text: config.StreamText(s.Name),
 			})

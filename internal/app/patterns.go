@@ -92,7 +92,7 @@ func (a *App) withTables(ctx context.Context, cfg *config.Config) (*config.Confi
 		// Nothing else changes the store before the app is open. START decides about these tables,
 		// unless the pattern was looked up before.
 		first := &store.Batch{}
-		for _, one := range found {
+		for _, one := range slices.DeleteFunc(found, func(one matches) bool { return !one.listed }) {
 			pattern := store.Key{Stream: one.stream, Shard: one.pattern}
 			for _, table := range append(one.tables, one.pattern) {
 				if key := (store.Key{Stream: one.stream, Shard: table}); !has(pattern) && !has(key) {

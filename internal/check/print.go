@@ -29,6 +29,10 @@ func streamGroups(cfg *config.Config, inspected map[store.Key]source.TableInspec
 		var patterns []string
 		for _, pattern := range s.Patterns {
 			names := cfg.Matching(s, pattern)
+			if slices.Contains(s.Unlisted, pattern) {
+				patterns = append(patterns, pattern+" not looked at")
+				continue
+			}
 			if s.Looked && len(names) == 0 {
 				g.Add(inspect.Unsafe, inspect.NoTable, pattern, "matches no table that the login may read: bridge waits for one").
 					Says("correct %s, grant SELECT, or create the table", option.Table)
@@ -52,7 +56,7 @@ func streamGroups(cfg *config.Config, inspected map[store.Key]source.TableInspec
 				g.Findings = append(g.Findings, table.Findings...)
 			}
 		}
-		if s.Looked && len(s.Tables) == 0 {
+		if s.Looked && len(s.Tables)+len(s.Unlisted) == 0 {
 			g.Summary = terminal.Count(0, "table")
 			groups = append(groups, g)
 			continue

@@ -90,6 +90,8 @@ type Stream struct {
 	// Patterns are those of TABLE. Looked says that Tables has what matches them.
 	Patterns []string
 	Looked   bool
+	// Unlisted are the patterns whose database did not list its tables.
+	Unlisted []string
 	// items are the tables and patterns of TABLE.
 	items []string
 	// EventNames has the event types that differ from the default.

@@ -57,3 +57,23 @@ func TestTheTimeLimitIsThatOfOneOutage(t *testing.T) {
 		})
 	}
 }
+
+// TestADatabaseThatIsAway is waited for once, and streams without a table there are judged.
+func TestADatabaseThatIsAway(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, event.Capability)
+		w.insert("a", "1")
+		shards := []verify.Shard{{Stream: "things", Name: "thing", Kind: event.Capability, Source: w.table, Encoder: w.newEncoder(), Database: "a"}}
+		for _, name := range []string{"t_0", "t_1", "t_2"} {
+			shards = append(shards, verify.Shard{Stream: "s" + name, Name: name, Kind: event.Release, Source: &unsteady{Shard: w.table, away: time.Hour}, Encoder: w.newEncoder(), Database: "b"})
+		}
+		began := time.Now()
+		report, err := verify.Run(t.Context(), verify.Options{Bus: w.open(), Shards: shards, Unfit: []verify.Unfit{{Stream: "other"}}})
+		if err != nil || len(report.Unfit) != 4 || len(report.Streams) != 1 || report.Streams[0].Events != 1 || time.Since(began) > time.Minute {
+			t.Errorf("%v after %s, %+v", err, time.Since(began), report)
+		}
+		if _, err := verify.Run(t.Context(), verify.Options{Bus: w.open(), Shards: shards[1:]}); err == nil {
+			t.Error("no error where none is judged")
+		}
+	})
+}

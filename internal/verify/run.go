@@ -18,6 +18,8 @@ import (
 type Options struct {
 	// Shards are the tables, those of a stream side by side.
 	Shards []Shard
+	// Unfit are streams that cannot be judged, whatever becomes of their tables.
+	Unfit []Unfit
 	// Bus is read, and not closed.
 	Bus *Bus
 	// Examples is how many examples of each finding are kept. Defaults to 10; a negative number is
@@ -50,8 +52,9 @@ type Shard struct {
 	// Stream and Name are the stream's and the shard's names.
 	Stream, Name string
 	Kind         event.Kind
-	// Source reads the table.
-	Source source.Shard
+	// Source reads the table. The tables of a Database are away together.
+	Source   source.Shard
+	Database string
 	// Encoder encodes its rows; it is the check's own.
 	Encoder *event.Encoder
 	// Zone is the zone of DATETIME columns. Defaults to UTC.
@@ -111,7 +114,7 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 	}
 	r := &run{
 		Options: o,
-		report:  &Report{Unfit: []Unfit{}, OtherDomains: []OtherDomain{}, Foreign: Finding{Fault: foreign, Examples: []Example{}}},
+		report:  &Report{Unfit: slices.Concat([]Unfit{}, o.Unfit), OtherDomains: []OtherDomain{}, Foreign: Finding{Fault: foreign, Examples: []Example{}}},
 		named:   make(map[[2]string]*table), domains: make(map[string]uint64), formers: make(map[formerShard]map[uint64]uint64),
 		formersLeft: o.Numbers,
 		stamps:      stamps{left: o.Numbers, terms: make(map[termID]*term), runs: make(map[uint64]*term)}, homes: newHomes(o.Bus.Partitions),
@@ -148,6 +151,9 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 func (r *run) prepare(ctx context.Context) error {
 	of := make(map[string]*stream)
 	for _, o := range r.Options.Shards {
+		if r.isUnfit(o.Stream) {
+			continue
+		}
 		if of[o.Stream] == nil {
 			of[o.Stream] = &stream{
 				report: Stream{Stream: o.Stream, Kind: o.Kind}, origins: make(map[origin][]*table),
@@ -186,8 +192,9 @@ func (r *run) prepare(ctx context.Context) error {
 	return nil
 }
 
-// each calls do for all tables. Where it fails for good, the stream of the table is not judged; an
-// error is returned where none is left, or the source cannot be reached.
+// each calls do for all tables. Where it fails for good, the stream of the table is not judged, and
+// where a database cannot be reached none that has a table there; an error is returned where none
+// is left.
 func (r *run) each(do func(*table) error) error {
 	var failed []error
 	for _, t := range slices.Clone(r.tables) {
@@ -202,11 +209,17 @@ func (r *run) each(do func(*table) error) error {
 		case !ok:
 			return err
 		}
-		u := Unfit{Stream: t.Stream, Shard: t.Name, What: unfit.Error()}
-		if t.Text != nil {
-			u.What = t.Text(unfit.error)
+		for _, other := range r.tables {
+			if other != t && !(unfit.away && other.Database == t.Database) || r.isUnfit(other.Stream) {
+				continue
+			}
+			u := Unfit{Stream: other.Stream, Shard: other.Name, What: unfit.Error()}
+			if t.Text != nil {
+				u.What = t.Text(unfit.error)
+			}
+			r.report.Unfit = append(r.report.Unfit, u)
 		}
-		failed, r.report.Unfit = append(failed, err), append(r.report.Unfit, u)
+		failed = append(failed, err)
 		r.tables = slices.DeleteFunc(r.tables, func(t *table) bool { return r.isUnfit(t.Stream) })
 		r.entities = slices.DeleteFunc(r.entities, func(l *entities) bool { return r.isUnfit(l.tables[0].Stream) })
 	}
@@ -282,16 +295,21 @@ func (r *run) finish(ctx context.Context) error {
 	report.Partitions = partitions
 	r.finishBus(partitions)
 	r.homes.finish()
-	for _, t := range r.tables {
+	err := r.each(func(t *table) error {
 		t.finish()
-		if t.facts != nil {
-			next, err := t.Source.NextID(ctx)
-			if err != nil {
-				return fmt.Errorf("stream %s: %w", t.Stream, err)
-			}
-			t.finishFacts(next)
-			t.report.Live += uint64(len(t.byRow))
+		if t.facts == nil {
+			return nil
 		}
+		next, err := t.Source.NextID(ctx)
+		if err != nil {
+			return t.failed(ctx, err)
+		}
+		t.finishFacts(next)
+		t.report.Live += uint64(len(t.byRow))
+		return nil
+	})
+	if err != nil {
+		return err
 	}
 	for _, l := range r.entities {
 		l.finish(partitions)

@@ -97,29 +97,39 @@ type suspect struct {
 // sharesIDs reports whether several rows may have one id.
 func (s *schema) sharesIDs() bool { return s.columns != nil && s.columns.IDFormat != "" }
 
-// unfitError says that a table cannot be judged, whatever becomes of others.
-type unfitError struct{ error }
+// unfitError says that a table cannot be judged, whatever becomes of others; away, that its
+// database cannot be reached.
+type unfitError struct {
+	error
+	away bool
+}
 
 func (e *unfitError) Unwrap() error { return e.error }
 
 // read fills the page of the run. It retries through an outage of up to retryFor.
 func (t *table) read(ctx context.Context, q source.Query) (*source.Page, error) {
-	transient := func(err error) bool {
-		return !errors.Is(err, source.ErrMissing) && !errors.Is(err, source.ErrDenied) && !errors.Is(err, source.ErrUnfit)
-	}
 	page := &t.run.page
 	q.MaxBytes = pageBytes
 	pause := backoff.Backoff{First: 100 * time.Millisecond, Max: 2 * time.Second, Limit: retryFor}
-	err := pause.Retry(ctx, func() error { return t.Source.Read(ctx, q, page) }, transient)
-	if err == nil {
-		err = t.bind(page.Columns)
-	} else if transient(err) {
-		return nil, fmt.Errorf("stream %s: %w", t.Stream, err)
+	if err := pause.Retry(ctx, func() error { return t.Source.Read(ctx, q, page) }, transient); err != nil {
+		return nil, t.failed(ctx, err)
 	}
-	if err != nil {
-		return nil, fmt.Errorf("stream %s: %w", t.Stream, &unfitError{err})
+	if err := t.bind(page.Columns); err != nil {
+		return nil, fmt.Errorf("stream %s: %w", t.Stream, &unfitError{error: err})
 	}
 	return page, nil
+}
+
+func transient(err error) bool {
+	return !errors.Is(err, source.ErrMissing) && !errors.Is(err, source.ErrDenied) && !errors.Is(err, source.ErrUnfit)
+}
+
+// failed returns what follows from an error of the source.
+func (t *table) failed(ctx context.Context, err error) error {
+	if ctx.Err() == nil {
+		err = &unfitError{err, transient(err)}
+	}
+	return fmt.Errorf("stream %s: %w", t.Stream, err)
 }
 
 // readIDs reads rows by their ids, which ascend.
