@@ -41,9 +41,9 @@ func connsOf(cfg *config.Config, of *config.Source) (conns source.Conns, tails i
 
 // useOf returns what the bus of a configuration is used for. Without a logger nothing is logged.
 func useOf(cfg *config.Config, logger *slog.Logger) driver.Use {
-	u := driver.Use{Share: cfg.Share.Name(), Domain: cfg.DomainID, Streams: cfg.StreamNames(), Logger: cmp.Or(logger, slog.New(slog.DiscardHandler))}
+	u := driver.Use{Share: cfg.Share.Name(), Domain: cfg.DomainID, Streams: cfg.StreamNames(), Logger: cmp.Or(logger, slog.New(slog.DiscardHandler)), Uncompactable: cfg.Uncompactable()}
 	if cfg.Sink.Destinations.Topics {
-		u.Topics, u.Uncompactable, u.Asked = cfg.Topics(), cfg.Uncompactable(), cfg.AskedTopics()
+		u.Topics, u.Asked = cfg.Topics(), cfg.AskedTopics()
 	} else {
 		u.Subjects, u.Published, u.Readable = cfg.Subjects(), cfg.Published(), cfg.Readable()
 	}

@@ -237,11 +237,22 @@ func withoutCovered(subjects []string) []string {
 }
 
 // Uncompactable returns why compaction would lose events on a topic, for the topics where it would:
-// an entity is found there by its key alone. Streams and tables of other processes count.
+// an entity is found there by its key alone. Streams and tables of other processes count. Of NATS it
+// returns the subjects that several entities share.
 func (c *Config) Uncompactable() map[string]string {
 	streams := make(map[string][]*Stream)
 	reasons := make(map[string]string)
 	all := whole(c)
+	if !c.Sink.Destinations.Topics {
+		for _, s := range all {
+			if s.DeadLetter = ""; s.Kind == event.Capability && !s.template.Uses("key") {
+				for _, subject := range c.Destinations(&s) {
+					reasons[subject] = "entities of the stream " + s.Name + " share a subject, and each is found by its last message"
+				}
+			}
+		}
+		return reasons
+	}
 	for i := range all {
 		s := &all[i]
 		shared := make(map[string]int)

@@ -376,6 +376,8 @@ func usable(o *Options, info *jetstream.StreamInfo) error {
 		return fmt.Errorf("the stream %s is sealed", name)
 	case info.Config.Mirror != nil:
 		return fmt.Errorf("the stream %s is a mirror: publish to the one that it copies", name)
+	case info.Config.AllowMsgCounter:
+		return fmt.Errorf("the stream %s counts (allow_msg_counter), and refuses messages that are not increments", name)
 	case transforms(o, info.Config.SubjectTransform):
 		return fmt.Errorf("the stream %s stores messages under other subjects (subject_transform), where bridge does not find them again: use a stream without that, or let it leave alone the subjects of bridge", name)
 	}

@@ -245,14 +245,17 @@ func (i *inspection) checkSubjects(c *jetstream.StreamConfig, subjects []string)
 			}
 		}
 	}
-	for _, subject := range subjects {
+	lacks := slices.DeleteFunc(slices.Clone(subjects), func(subject string) bool { return bus.CoversAny(c.Subjects, subject) })
+	// Subjects of one stream must not overlap.
+	all := append(slices.DeleteFunc(slices.Clone(c.Subjects), func(subject string) bool { return bus.CoversAny(lacks, subject) }), lacks...)
+	for _, subject := range lacks {
 		severity, what := inspect.Unsafe, "does not take the subject "+subject
 		if slices.ContainsFunc(c.Subjects, func(pattern string) bool { return bus.Meet(pattern, subject) }) {
 			severity, what = inspect.Warning, "takes only a part of the subjects "+subject
 		}
-		i.found(!bus.CoversAny(c.Subjects, subject), severity, inspect.StreamSubject, "stream "+c.Name, what).
+		i.Add(severity, inspect.StreamSubject, "stream "+c.Name, what).
 			Says("add it to the stream's subjects").
-			Types("nats --server %s stream edit %s --subjects '%s' -f", i.at, c.Name, strings.Join(append(slices.Clone(c.Subjects), subject), ","))
+			Types("nats --server %s stream edit %s --subjects '%s' -f", i.at, c.Name, strings.Join(all, ","))
 	}
 }
 
@@ -270,17 +273,22 @@ func (i *inspection) checkConfig(info *jetstream.StreamInfo) {
 	c, state, subject := &info.Config, &info.State, "stream "+info.Config.Name
 	edit := fmt.Sprintf("nats --server %s stream edit %s ", i.at, c.Name)
 	another := i.create(c.Name+"_2", c.Subjects)
-	var limits []string
-	limit := func(name string, is bool, value any) {
+	// Only at max_msgs and max_bytes does a stream refuse what is new.
+	var drops, fills []string
+	limit := func(limits *[]string, name string, is bool, value any) {
 		if is {
-			limits = append(limits, fmt.Sprintf("%s %v", name, value))
+			*limits = append(*limits, fmt.Sprintf("%s %v", name, value))
 		}
 	}
-	limit("max_msgs", c.MaxMsgs > 0, c.MaxMsgs)
-	limit("max_bytes", c.MaxBytes > 0, c.MaxBytes)
-	limit("max_msgs_per_subject", c.MaxMsgsPerSubject > 0, c.MaxMsgsPerSubject)
-	limit("max_age", c.MaxAge > 0, c.MaxAge)
-	ends := strings.Join(limits, " and ")
+	ends := &drops
+	if c.Discard == jetstream.DiscardNew {
+		ends = &fills
+	}
+	limit(ends, "max_msgs", c.MaxMsgs > 0, c.MaxMsgs)
+	limit(ends, "max_bytes", c.MaxBytes > 0, c.MaxBytes)
+	why := i.sharedSubject(c)
+	limit(&drops, "max_msgs_per_subject", c.MaxMsgsPerSubject > 0 && !c.DiscardNewPerSubject && i.options.Bucket == "" && why == "", c.MaxMsgsPerSubject)
+	limit(&drops, "max_age", c.MaxAge > 0, c.MaxAge)
 
 	i.found(c.Storage != jetstream.FileStorage, inspect.Note, inspect.StreamStorage, subject,
 		"is kept in memory: a restart of its servers loses what was acknowledged").
@@ -291,8 +299,11 @@ func (i *inspection) checkConfig(info *jetstream.StreamInfo) {
 	i.found(c.Duplicates < 2*time.Minute, inspect.Note, inspect.StreamDuplicates, subject,
 		fmt.Sprintf("remembers message ids for %s only: an event that is sent again after that is stored twice", c.Duplicates)).
 		Says("let it remember for 2 minutes or longer").Types("%s--dupe-window 2m -f", edit)
-	i.found(ends != "" && c.Discard == jetstream.DiscardOld, inspect.Note, inspect.StreamDiscards, subject,
-		"drops its oldest messages at "+ends+": a consumer that lags loses them").
+	i.found(why != "" && !c.DiscardNewPerSubject, inspect.Warning, inspect.StreamDiscards, subject,
+		fmt.Sprintf("keeps %d messages of a subject (max_msgs_per_subject), which loses events, because %s", c.MaxMsgsPerSubject, why)).
+		Says("put {key} into the subject, or lift the limit").Types("%s--max-msgs-per-subject=-1 -f", edit)
+	i.found(len(drops) > 0, inspect.Note, inspect.StreamDiscards, subject,
+		"drops its oldest messages at "+strings.Join(drops, " and ")+": a consumer that lags loses them").
 		Says("nothing where that is meant; otherwise lift the limits").
 		Types("%s--max-msgs=-1 --max-bytes=-1 --max-age=0 --max-msgs-per-subject=-1 -f", edit)
 	i.found(c.MaxMsgSize > 0 && c.MaxMsgSize < smallLimit, inspect.Note, inspect.StreamMessageSize, subject,
@@ -302,13 +313,28 @@ func (i *inspection) checkConfig(info *jetstream.StreamInfo) {
 	i.found(c.DiscardNewPerSubject && i.options.Claim == "", inspect.Unsafe, inspect.StreamUnusable, subject,
 		fmt.Sprintf("refuses further messages of a subject that has %d (discard_new_per_subject)", c.MaxMsgsPerSubject)).
 		Says("make a stream without that").Types("%s", another)
-	const why = " and refuses what is new (discard new)"
-	severity, what := inspect.Note, "is full one day, at "+ends+","+why+": bridge then waits"
+	const refuses = " and refuses what is new (discard new)"
+	severity, what := inspect.Note, "is full one day, at "+strings.Join(fills, " and ")+","+refuses+": bridge then waits"
 	if c.MaxMsgs > 0 && int64(state.Msgs) >= c.MaxMsgs || c.MaxBytes > 0 && int64(state.Bytes)+roomFor >= c.MaxBytes {
-		severity, what = inspect.Unsafe, "is full"+why
+		severity, what = inspect.Unsafe, "is full"+refuses
 	}
-	i.found(ends != "" && c.Discard == jetstream.DiscardNew && !c.DiscardNewPerSubject, severity, inspect.StreamFull, subject, what).
-		Says("increase the limits, purge the stream, or let it discard old").Types("%s--max-msgs=-1 --max-bytes=-1 -f", edit)
+	remedy := "increase the limits, purge the stream, or let it discard old"
+	if i.options.Bucket != "" {
+		remedy = "increase the limits"
+	}
+	i.found(len(fills) > 0 && !c.DiscardNewPerSubject, severity, inspect.StreamFull, subject, what).
+		Says(remedy).Types("%s--max-msgs=-1 --max-bytes=-1 -f", edit)
+}
+
+// sharedSubject returns why a stream that keeps some messages of a subject loses events, empty
+// where it does not.
+func (i *inspection) sharedSubject(c *jetstream.StreamConfig) string {
+	for subject, why := range i.options.Uncompactable {
+		if c.MaxMsgsPerSubject > 0 && slices.ContainsFunc(c.Subjects, func(pattern string) bool { return bus.Meet(pattern, subject) }) {
+			return why
+		}
+	}
+	return ""
 }
 
 // checkReading finds what keeps bridge from reading back what it has published.

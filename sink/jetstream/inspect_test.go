@@ -51,14 +51,32 @@ func TestInspect(t *testing.T) {
 		"others are renamed":    {func(c *jetstream.StreamConfig) { c.SubjectTransform = renamed("in.*.OtherEvent") }, nil},
 		"some are renamed":      {func(c *jetstream.StreamConfig) { c.SubjectTransform = renamed("in.*.AddedEvent") }, []inspect.Code{inspect.StreamUnusable}},
 		"removes what was read": {func(c *jetstream.StreamConfig) { c.Retention = jetstream.WorkQueuePolicy }, []inspect.Code{inspect.StreamUnreadable}},
+		"counts":                {func(c *jetstream.StreamConfig) { c.AllowMsgCounter = true }, []inspect.Code{inspect.StreamUnusable}},
+		"lacks two subjects":    {func(c *jetstream.StreamConfig) { c.Subjects = []string{"in.b"} }, []inspect.Code{inspect.StreamSubject, inspect.StreamSubject}},
+		"is never full":         {func(c *jetstream.StreamConfig) { c.Discard, c.MaxAge = jetstream.DiscardNew, time.Hour }, []inspect.Code{inspect.StreamDiscards}},
+		"keeps one an entity":   {func(c *jetstream.StreamConfig) { c.MaxMsgsPerSubject = 1 }, []inspect.Code{inspect.StreamDiscards}},
+		"keeps one for many": {func(c *jetstream.StreamConfig) {
+			c.Subjects, c.MaxMsgsPerSubject = []string{"in.a.*", "in.shared"}, 1
+		}, []inspect.Code{inspect.StreamDiscards}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			config := jetstream.StreamConfig{Name: "EVENTS", Subjects: []string{"in.a.*"}, Duplicates: 2 * time.Minute}
 			c.change(&config)
 			nats.CreateStream(t, config)
-			r := inspected(t, sinkjs.Options{Connection: at(nats.URL(), ""), Subjects: []string{"in.>"}, Published: []string{"in.a.AddedEvent", "in.a.DeletedEvent"}})
+			r := inspected(t, sinkjs.Options{
+				Connection: at(nats.URL(), "EVENTS"), Subjects: []string{"in.>"}, Published: []string{"in.a.AddedEvent", "in.a.DeletedEvent"},
+				Uncompactable: map[string]string{"in.shared": "many share it"},
+			})
 			if got := codesOf(&r); !slices.Equal(got, c.want) || !strings.Contains(r.Summary, nats.Addr()) {
 				t.Errorf("found %v, summed up as %q, want %q", r.Findings, r.Summary, c.want)
+			}
+			for _, f := range r.Findings {
+				if f.Code == inspect.StreamSubject && !strings.Contains(f.Statement, "'in.b,in.a.AddedEvent,in.a.DeletedEvent'") {
+					t.Errorf("the command of %+v lacks a subject", f)
+				}
+				if f.Code == inspect.StreamDiscards && (f.Severity == inspect.Warning) != strings.Contains(name, "for many") {
+					t.Errorf("%+v", f)
+				}
 			}
 			if slices.ContainsFunc(r.Findings, func(f inspect.Finding) bool { return f.Do == "" || f.Statement == "" }) {
 				t.Errorf("an incomplete finding: %+v", r.Findings)

@@ -58,6 +58,9 @@ type Options struct {
 	// may have other messages. It must not block. Optional.
 	Session func(stream string)
 
+	// Uncompactable says of subjects why a limit of messages of each would lose events. Optional.
+	Uncompactable map[string]string
+
 	// Windows has the duplicate window of each stream that was published to, which the log warns of
 	// when it has become too short: for sinks that are opened one after the other. Optional.
 	Windows *sync.Map

@@ -264,7 +264,7 @@ func (d *Driver) options(u driver.Use) jetstream.Options {
 
 // withUse returns options with what is published and read.
 func withUse(o jetstream.Options, u driver.Use) jetstream.Options {
-	o.Subjects, o.Published, o.Readable = u.Subjects, u.Published, u.Readable
+	o.Subjects, o.Published, o.Readable, o.Uncompactable = u.Subjects, u.Published, u.Readable, u.Uncompactable
 	o.Logger, o.Fault, o.Session, o.Windows = u.Logger, u.Fault, u.Session, u.Windows
 	return o
 }
