@@ -3,6 +3,7 @@ package embedded
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -12,7 +13,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
-	"strings"
 	"sync"
 	"time"
 
@@ -38,8 +38,18 @@ type Options struct {
 	// existing one lacks are added to it. Without Stream nothing is changed.
 	Stream   string
 	Subjects []string
+	// Keep sets how an existing stream keeps messages, and returns what of that cannot be changed.
+	// Optional.
+	Keep func(*jetstream.StreamConfig) (differs string)
 	// Logger receives what the server says. Defaults to one that discards.
 	Logger *slog.Logger
+}
+
+func (o *Options) keep(c *jetstream.StreamConfig) (differs string) {
+	if o.Keep == nil {
+		return ""
+	}
+	return o.Keep(c)
 }
 
 // Bus is the sink on the server.
@@ -189,6 +199,7 @@ func (s *Sink) Close() error {
 func Inspect(ctx context.Context, o Options) inspect.Report {
 	r := inspect.Report{Summary: fmt.Sprintf("NATS inside the process, stream %s, data in %s", o.Stream, o.Dir)}
 	running := inspectFolder(&r, o.Dir)
+	inspectStreams(&r, o)
 	if o.Listen == "" || running {
 		return r
 	}
@@ -225,8 +236,39 @@ func inspectFolder(r *inspect.Report, dir string) (running bool) {
 	return false
 }
 
-// widen adds the subjects that an existing stream lacks: nobody else looks after the streams of
-// this server.
+// inspectStreams adds what is wrong with the streams that the files in the folder tell of.
+func inspectStreams(r *inspect.Report, o Options) {
+	files, _ := filepath.Glob(filepath.Join(o.Dir, "jetstream", "$G", "streams", "*", "meta.inf"))
+	for _, file := range files {
+		var c jetstream.StreamConfig
+		text, err := os.ReadFile(file)
+		if err != nil || json.Unmarshal(text, &c) != nil {
+			// It is being written, or is of a server that says it otherwise.
+			continue
+		}
+		if c.Name == o.Stream {
+			if differs := o.keep(&c); differs != "" {
+				r.Add(inspect.Warning, inspect.StreamDiffers, "stream "+c.Name, "has "+differs+": it cannot be changed").
+					Says("correct %s, or name another folder in %s", option.NATSStreamStorage, option.SinkURL)
+			}
+		} else if slices.ContainsFunc(o.Subjects, func(s string) bool { return meets(c.Subjects, s) }) {
+			r.Add(inspect.Unsafe, inspect.StreamCreation, "stream "+o.Stream, "cannot be created: "+taken(o, c.Name)).
+				Says("set %s=%s, or name another folder in %s", option.NATSStream, c.Name, option.SinkURL)
+		}
+	}
+}
+
+func meets(patterns []string, subject string) bool {
+	return slices.ContainsFunc(patterns, func(pattern string) bool { return bus.Meet(pattern, subject) })
+}
+
+// taken says why there can be no stream for the subjects.
+func taken(o Options, by string) string {
+	return fmt.Sprintf("the stream %s in %s takes its subjects", by, o.Dir)
+}
+
+// widen adds the subjects that an existing stream lacks, and has it keep messages as is given: nobody
+// else looks after the streams of this server.
 func widen(ctx context.Context, s *server.Server, o Options) (err error) {
 	if o.Stream == "" {
 		return nil
@@ -244,6 +286,11 @@ func widen(ctx context.Context, s *server.Server, o Options) (err error) {
 	}
 	stream, err := js.Stream(ctx, o.Stream)
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
+		for _, subject := range o.Subjects {
+			if other, err := js.StreamNameBySubject(ctx, subject); err == nil {
+				return option.Errorf("%s: set %s=%s, or name another folder in %s", taken(o, other), option.NATSStream, other, option.SinkURL)
+			}
+		}
 		return nil
 	}
 	if err != nil {
@@ -251,15 +298,18 @@ func widen(ctx context.Context, s *server.Server, o Options) (err error) {
 	}
 	config := stream.CachedInfo().Config
 	lacks := slices.DeleteFunc(slices.Clone(o.Subjects), func(s string) bool { return bus.CoversAny(config.Subjects, s) })
-	if len(lacks) == 0 {
+	was := config
+	if o.keep(&config); len(lacks) == 0 && config.MaxAge == was.MaxAge && config.MaxBytes == was.MaxBytes && config.Duplicates == was.Duplicates {
 		return nil
 	}
 	// Subjects of one stream must not overlap.
 	config.Subjects = append(slices.DeleteFunc(config.Subjects, func(s string) bool { return bus.CoversAny(lacks, s) }), lacks...)
 	if _, err := js.UpdateStream(ctx, config); err != nil {
-		return fmt.Errorf("add the subjects %s to the stream %s: %w", strings.Join(lacks, ", "), o.Stream, err)
+		return fmt.Errorf("change the stream %s, and add the subjects %q: %w", o.Stream, lacks, err)
 	}
-	o.Logger.Info("added subjects to the stream", "stream", o.Stream, "subjects", lacks)
+	if len(lacks) > 0 {
+		o.Logger.Info("added subjects to the stream", "stream", o.Stream, "subjects", lacks)
+	}
 	return nil
 }
 

@@ -241,6 +241,38 @@ func TestInspect(t *testing.T) {
 	})
 }
 
+// TestAStreamThatIsThere has a folder used with other settings than it was begun with.
+func TestAStreamThatIsThere(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	s, err := tryOpen(dir, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	mustPublish(t, s, message("a", "1"))
+	closed(t, s)
+	memory := jetstream.Keeping{Memory: true, MaxAge: time.Hour}
+	o := embedded.Options{Dir: dir, Stream: "EVENTS", Subjects: []string{"a"}, Keep: memory.Keep}
+	if r := embedded.Inspect(deadline(t), o); len(r.Findings) != 1 || !strings.Contains(r.Findings[0].What, "the storage file, not memory") {
+		t.Errorf("%+v", r)
+	}
+	var config natsjs.StreamConfig
+	if s, err = embedded.Open(o, nil); err != nil {
+		t.Fatal(err)
+	}
+	closed(t, s)
+	o.Keep = func(c *natsjs.StreamConfig) string { config = *c; return "" }
+	embedded.Inspect(deadline(t), o)
+	if config.MaxAge != time.Hour {
+		t.Errorf("the stream keeps messages for %s", config.MaxAge)
+	}
+	o.Stream = "OTHER"
+	r := embedded.Inspect(deadline(t), o)
+	if _, err = embedded.Open(o, nil); len(r.Findings) != 1 || err == nil || !strings.Contains(err.Error(), "the stream EVENTS in "+dir+" takes its subjects") {
+		t.Errorf("%v, %+v", err, r)
+	}
+}
+
 // logger shows what the server says with -v.
 func logger() *slog.Logger {
 	if testing.Verbose() {

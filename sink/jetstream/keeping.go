@@ -34,6 +34,17 @@ func (k *Keeping) config(o *Options) jetstream.StreamConfig {
 	}
 }
 
+// Keep sets in the configuration of an existing stream what is given and may be changed, and returns
+// what else differs.
+func (k *Keeping) Keep(c *jetstream.StreamConfig) (differs string) {
+	c.MaxAge, c.Duplicates = cmp.Or(k.MaxAge, c.MaxAge), cmp.Or(k.Duplicates, c.Duplicates)
+	c.MaxBytes = cmp.Or(k.MaxBytes, c.MaxBytes)
+	if (k.File || k.Memory) && c.Storage != k.storage() {
+		return fmt.Sprintf("the storage %s, not %s", storageName(c.Storage), storageName(k.storage()))
+	}
+	return ""
+}
+
 func (k *Keeping) window() time.Duration { return cmp.Or(max(k.Duplicates, 0), 2*time.Minute) }
 
 func (k *Keeping) storage() jetstream.StorageType {

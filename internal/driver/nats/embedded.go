@@ -103,7 +103,7 @@ func parseEmbedded(text string) (embedded.Options, error) {
 // server returns the options of a server that takes what is published.
 func (e *Embedded) server(u driver.Use) embedded.Options {
 	o := e.Server
-	o.Subjects, o.Logger = u.Subjects, u.Logger
+	o.Subjects, o.Keep, o.Logger = u.Subjects, e.keeps.Keep, u.Logger
 	return o
 }
 
