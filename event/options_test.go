@@ -23,7 +23,7 @@ func TestTextsThatNoEventCanCarry(t *testing.T) {
 func TestBindNamesTheColumnsAndTheRemedy(t *testing.T) {
 	rows := newTable(
 		cell{"id", source.Int, 0, "1"}, cell{"app_id", source.Text, 0, "a"}, cell{"AppId", source.Text, 0, "b"},
-		cell{"Row", source.Text, 0, "c"}, cell{"reason", source.Text, 0, "d"},
+		cell{"Row", source.Text, 0, "c"}, cell{"reason", source.Text, 0, "d"}, cell{"\xff", source.Text, 0, "e"},
 	).key("app_id")
 	tests := []struct {
 		name   string
@@ -31,7 +31,7 @@ func TestBindNamesTheColumnsAndTheRemedy(t *testing.T) {
 		want   []string
 	}{
 		{"two columns for one member", nil, []string{`columns "app_id" and "AppId" both become the member "appId"`, "EXCLUDE", "FIELDS"}},
-		{"a reserved member", nil, []string{"EXCLUDE", `column "Row" becomes the member "row"`, `column "reason" becomes the member "reason"`}},
+		{"a reserved member", nil, []string{"EXCLUDE", `column "Row" becomes the member "row"`, `column "reason" becomes the member "reason"`, `column "\xff" has a name that is not UTF-8`}},
 		{"a column that is not there", []event.Field{{"app_id", ""}, {"app_nme", "name"}}, []string{`FIELDS names the column "app_nme", which table orders_07 does not have`, "id, app_id, AppId, Row, reason"}},
 		{"a column that is there twice", []event.Field{{"app_id", "x"}, {"APP_ID", "y"}}, []string{`FIELDS names the column "app_id" twice, as member "x" and "y"`}},
 		{"a whitelist without the key", []event.Field{{"Row", "line"}}, []string{`FIELDS leaves out the key column "app_id"`}},

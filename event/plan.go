@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync/atomic"
+	"unicode/utf8"
 
 	"example.org/bridge/internal/option"
 	"example.org/bridge/source"
@@ -146,6 +147,10 @@ func (o Options) memberFaults(members []member) []error {
 		if o.Payload == nil && (m.text == "row" || m.text == "reason" && o.Kind == Capability) {
 			faults = append(faults, option.Errorf("column %q becomes the member %q, which events keep for themselves: leave the column out with %s, or give it another member in %s",
 				m.column.Name, m.text, option.Exclude, option.Fields))
+		}
+		if !utf8.ValidString(m.text) {
+			faults = append(faults, option.Errorf("column %q has a name that is not UTF-8, which JSON cannot hold: leave the column out with %s, or give it a member in %s",
+				m.column.Name, option.Exclude, option.Fields))
 		}
 		for _, before := range members[:i] {
 			switch {
