@@ -289,8 +289,12 @@ func (f valueForm) appendText(b []byte, v string) []byte {
 			return at.AppendFormat(b, time.DateOnly)
 		}
 	case f.kind == source.Timestamp:
-		if at, ok := f.textTime(v); ok && inRange(at.UTC()) {
+		switch at, ok := f.textTime(v); {
+		case ok && inRange(at.UTC()):
 			return at.UTC().AppendFormat(b, timestampLayout)
+		case ok && (source.Column{Kind: f.kind}).IsTime([]byte(v)):
+			// Alone it would be that time in UTC.
+			return append(append(append(b, v...), ' '), f.zone.String()...)
 		}
 	}
 	return append(b, v...)

@@ -128,7 +128,7 @@ func TestTimeZoneAndEpoch(t *testing.T) {
 	}
 	b := newBase(t, wal, func(o *sqlite.Options) { o.TimeZone, o.Epoch = zone, time.Millisecond })
 	b.exec(t, "CREATE TABLE t (id INTEGER PRIMARY KEY, d DATETIME, ts TIMESTAMP)")
-	for _, value := range []string{"'2026-07-01 12:00:00'", "'2026-07-01 12:00:00Z'", "1782907200123", "-1500"} {
+	for _, value := range []string{"'2026-07-01 12:00:00'", "'2026-07-01 12:00:00Z'", "1782907200123", "-1500", "'0000-01-01 00:00:00'"} {
 		b.exec(t, "INSERT INTO t (d, ts) VALUES ("+value+", "+value+")")
 	}
 	p := sourcetest.Read(t, b.source.Shard(source.Spec{Table: "t", ID: "id"}), source.Query{Limit: 9})
@@ -137,6 +137,7 @@ func TestTimeZoneAndEpoch(t *testing.T) {
 		{"2026-07-01 12:00:00.000000", "2026-07-01 12:00:00.000000"},
 		{"2026-07-01 12:00:00.123000", "2026-07-01 12:00:00.123000"},
 		{"1969-12-31 23:59:58.500000", "1969-12-31 23:59:58.500000"},
+		{"0000-01-01 00:00:00 " + zone.String(), "0000-01-01 00:00:00.000000"},
 	} {
 		for column, want := range want {
 			if got := string(p.Rows[i].Values[column+1]); got != want {
