@@ -237,8 +237,8 @@ func withoutCovered(subjects []string) []string {
 }
 
 // Uncompactable returns why compaction would lose events on a topic, for the topics where it would:
-// an entity is found there by its key alone. Streams and tables of other processes count. Of NATS it
-// returns the subjects that several entities share.
+// an entity is found there by its key alone. Streams and tables of other processes count. Of NATS
+// it returns the subjects that several entities share.
 func (c *Config) Uncompactable() map[string]string {
 	streams := make(map[string][]*Stream)
 	reasons := make(map[string]string)

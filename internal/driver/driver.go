@@ -115,9 +115,8 @@ var (
 // Use says what a bus is opened for.
 type Use struct {
 	// Topics are the topics of all streams, where the bus has topics. Uncompactable says why
-	// compaction would lose events on some of them, or a limit of messages a subject on some subjects,
-	// and of Asked depends on compaction what is
-	// published.
+	// compaction would lose events on some of them, or few messages of each on some subjects, and
+	// of Asked depends on compaction what is published.
 	Topics        []string
 	Uncompactable map[string]string
 	Asked         []string

@@ -267,8 +267,8 @@ func taken(o Options, by string) string {
 	return fmt.Sprintf("the stream %s in %s takes its subjects", by, o.Dir)
 }
 
-// widen adds the subjects that an existing stream lacks, and has it keep messages as is given: nobody
-// else looks after the streams of this server.
+// widen adds the subjects that an existing stream lacks, and has it keep messages as is given:
+// nobody else looks after the streams of this server.
 func widen(ctx context.Context, s *server.Server, o Options) (err error) {
 	if o.Stream == "" {
 		return nil

@@ -34,8 +34,8 @@ func (k *Keeping) config(o *Options) jetstream.StreamConfig {
 	}
 }
 
-// Keep sets in the configuration of an existing stream what is given and may be changed, and returns
-// what else differs.
+// Keep sets in the configuration of an existing stream what is given and may be changed, and
+// returns what else differs.
 func (k *Keeping) Keep(c *jetstream.StreamConfig) (differs string) {
 	c.MaxAge, c.Duplicates = cmp.Or(k.MaxAge, c.MaxAge), cmp.Or(k.Duplicates, c.Duplicates)
 	c.MaxBytes = cmp.Or(k.MaxBytes, c.MaxBytes)
