@@ -39,6 +39,7 @@ type EventStats struct {
 	Handled, Repeated, Failed uint64
 	// Foreign counts messages of others. Expired counts how often the bus had removed messages
 	// before they were handed out: a retention that is shorter than an outage of this group.
+	// JetStream does not tell.
 	Foreign, Expired uint64
 }
 

@@ -192,7 +192,8 @@ type Subscription struct {
 	Group string
 	// Joined is called when this process takes part in the group, and again behind a fault.
 	Joined func()
-	// Expired is called where the bus has removed messages of a TP before they were handed out.
+	// Expired is called where the bus has removed messages of a TP before they were handed out, and
+	// tells.
 	Expired func(tp string, err error)
 }
 

@@ -15,8 +15,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"sync"
 	"time"
 
+	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 	"golang.org/x/sync/errgroup"
 
@@ -27,9 +30,14 @@ import (
 )
 
 const (
-	// ackWait is after how long a message of a process that is gone comes again; a process that
-	// lives says so before.
-	ackWait = 10 * time.Second
+	// ackWait is after how long a message of a process that is gone comes again. A process that lives
+	// says so each aliveEvery; where no server confirms that for giveUpAfter, another process may have
+	// the message soon.
+	ackWait     = 10 * time.Second
+	aliveEvery  = ackWait / 4
+	giveUpAfter = ackWait / 2
+	// streamCheck is how often streams that were made later are looked for.
+	streamCheck = 10 * time.Second
 	// requestTimeout bounds a request, heartbeat how long a server may be silent.
 	requestTimeout = 5 * time.Second
 	heartbeat      = 5 * time.Second
@@ -67,13 +75,33 @@ type refusedError struct{ err error }
 
 func (e *refusedError) Error() string { return e.err.Error() }
 
+// errLost says that a connection is gone, errAlone that a server has not said for too long that a
+// message is this process's.
+var (
+	errLost  = errors.New("the connection is lost")
+	errAlone = errors.New("no server confirms that the event is being handled")
+)
+
+// session is one connection over which streams are consumed.
+type session struct {
+	client.Subscription
+	nc    *nats.Conn
+	js    jetstream.JetStream
+	each  func(context.Context, string, *bus.Stored) error
+	group *errgroup.Group
+	// streams are those that are consumed. They belong to look.
+	streams []string
+}
+
 // session consumes over one connection until that is lost, or ctx ends.
 func (b *Bus) session(ctx context.Context, s client.Subscription, each func(context.Context, string, *bus.Stored) error) error {
 	o := b.options(nil)
 	if err := errors.Join(o.Check()...); err != nil {
 		return err
 	}
-	nc, err := o.Dial(ctx, o.URLs)
+	ctx, lost := context.WithCancelCause(ctx)
+	defer lost(nil)
+	nc, err := o.Dial(ctx, o.URLs, nats.ClosedHandler(func(nc *nats.Conn) { lost(errors.Join(errLost, nc.LastError())) }))
 	if err != nil {
 		return err
 	}
@@ -86,28 +114,54 @@ func (b *Bus) session(ctx context.Context, s client.Subscription, each func(cont
 	if err != nil {
 		return err
 	}
-	streams := []string{b.o.Stream}
-	if b.o.Stream == "" {
-		streams, err = server.StreamsOf(ctx, js, s.Destinations)
-		if err == nil && len(streams) == 0 {
-			err = fmt.Errorf("no stream takes the subjects %q", s.Destinations)
+	one := &session{Subscription: s, nc: nc, js: js, each: each}
+	one.group, ctx = errgroup.WithContext(ctx)
+	if b.o.Stream != "" {
+		err = one.add(ctx, []string{b.o.Stream})
+	} else if err = one.look(ctx); err == nil && len(one.streams) == 0 {
+		err = fmt.Errorf("no stream takes the subjects %q", s.Destinations)
+	}
+	if err == nil {
+		s.Joined()
+		if b.o.Stream == "" {
+			one.group.Go(func() error { return one.watch(ctx) })
 		}
+	}
+	one.group.Go(func() error { return err })
+	return one.group.Wait()
+}
+
+// watch has streams consumed that were made later.
+func (s *session) watch(ctx context.Context) error {
+	for {
+		if err := backoff.Pause(ctx, streamCheck); err != nil {
+			return err
+		}
+		if err := s.look(ctx); err != nil && ctx.Err() == nil {
+			s.Fault.Fail("", "streams", err)
+		}
+	}
+}
+
+// look consumes the streams that take the subjects and are not consumed yet.
+func (s *session) look(ctx context.Context) error {
+	found, err := server.StreamsOf(ctx, s.js, s.Destinations)
+	if err != nil {
+		return err
+	}
+	return s.add(ctx, slices.DeleteFunc(found, func(name string) bool { return slices.Contains(s.streams, name) }))
+}
+
+func (s *session) add(ctx context.Context, streams []string) error {
+	for _, name := range streams {
+		consumer, err := durable(ctx, s.js, name, s.Subscription)
 		if err != nil {
 			return err
 		}
+		s.streams = append(s.streams, name)
+		s.group.Go(func() error { return s.consume(ctx, name, consumer) })
 	}
-	consumers := make([]jetstream.Consumer, len(streams))
-	for i, name := range streams {
-		if consumers[i], err = durable(ctx, js, name, s); err != nil {
-			return err
-		}
-	}
-	s.Joined()
-	group, ctx := errgroup.WithContext(ctx)
-	for i, name := range streams {
-		group.Go(func() error { return consume(ctx, name, consumers[i], each) })
-	}
-	return group.Wait()
+	return nil
 }
 
 // durable returns the consumer of a group, made where it is missing.
@@ -123,7 +177,7 @@ func durable(ctx context.Context, js jetstream.JetStream, stream string, s clien
 }
 
 // consume hands out the messages of a stream one by one.
-func consume(ctx context.Context, stream string, consumer jetstream.Consumer, each func(context.Context, string, *bus.Stored) error) error {
+func (s *session) consume(ctx context.Context, stream string, consumer jetstream.Consumer) error {
 	messages, err := consumer.Messages(jetstream.PullMaxMessages(pullAtOnce), jetstream.PullHeartbeat(heartbeat))
 	if err != nil {
 		return fmt.Errorf("consume the stream %s: %w", stream, err)
@@ -138,7 +192,7 @@ func consume(ctx context.Context, stream string, consumer jetstream.Consumer, ea
 			returnMessages(messages)
 			return fmt.Errorf("consume the stream %s: %w", stream, err)
 		}
-		if err := hand(ctx, stream, m, each); err != nil {
+		if err := s.hand(ctx, stream, m); err != nil {
 			return err
 		}
 	}
@@ -159,7 +213,7 @@ func returnMessages(messages jetstream.MessagesContext) {
 }
 
 // hand hands out one message and acknowledges it.
-func hand(ctx context.Context, stream string, m jetstream.Msg, each func(context.Context, string, *bus.Stored) error) error {
+func (s *session) hand(ctx context.Context, stream string, m jetstream.Msg) error {
 	at, err := m.Metadata()
 	if err != nil {
 		return err
@@ -170,39 +224,36 @@ func hand(ctx context.Context, stream string, m jetstream.Msg, each func(context
 			stored.Headers = append(stored.Headers, bus.Header{Name: name, Value: []byte(v)})
 		}
 	}
-	stop := keep(m)
-	err = each(ctx, stream, &stored)
-	stop()
-	if err != nil {
-		if ctx.Err() == nil {
-			return &refusedError{err}
-		}
-		// Another process need not wait for ackWait.
-		return errors.Join(err, m.Nak())
+	handing, end := context.WithCancelCause(ctx)
+	var keeping sync.WaitGroup
+	keeping.Go(func() { s.keep(handing, end, m.Reply()) })
+	err = s.each(handing, stream, &stored)
+	ended := handing.Err() != nil
+	end(nil)
+	keeping.Wait()
+	switch {
+	case err == nil:
+		return m.Ack()
+	case !ended:
+		return &refusedError{err}
 	}
-	return m.Ack()
+	// Another process need not wait for ackWait.
+	return errors.Join(err, m.Nak())
 }
 
-// keep tells the server from time to time that the message is being handled, until stop is called.
-func keep(m jetstream.Msg) (stop func()) {
-	ended, done := make(chan struct{}), make(chan struct{})
-	go func() {
-		defer close(done)
-		ticker := time.NewTicker(ackWait / 3)
-		defer ticker.Stop()
-		for {
-			select {
-			case <-ended:
-				return
-			case <-ticker.C:
-				// Where it does not arrive the message comes again.
-				_ = m.InProgress()
-			}
+// keep tells the server from time to time that a message is being handled, until ctx ends. It ends
+// that itself where no server confirms it.
+func (s *session) keep(ctx context.Context, end context.CancelCauseFunc, reply string) {
+	for confirmed := time.Now(); backoff.Pause(ctx, aliveEvery) == nil; {
+		sent := time.Now()
+		asking, cancel := context.WithTimeout(ctx, aliveEvery/2)
+		_, err := s.nc.RequestWithContext(asking, reply, []byte("+WPI"))
+		cancel()
+		if err == nil {
+			confirmed = sent
+		} else if time.Since(confirmed) > giveUpAfter {
+			end(fmt.Errorf("%w: %w", errAlone, err))
 		}
-	}()
-	return func() {
-		close(ended)
-		<-done
 	}
 }
 

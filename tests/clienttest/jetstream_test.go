@@ -1,8 +1,10 @@
 package clienttest_test
 
 import (
+	"bytes"
 	"context"
 	"log/slog"
+	"net"
 	"strings"
 	"sync"
 	"testing"
@@ -22,8 +24,8 @@ import (
 
 func TestMain(m *testing.M) { testenv.Main(m) }
 
-func onStream(t testing.TB, server *testenv.NATSServer) clienttest.Fixture {
-	stream := server.CreateStream(t, natsjs.StreamConfig{})
+func onStream(t testing.TB, server *testenv.NATSServer, name ...string) clienttest.Fixture {
+	stream := server.CreateStream(t, natsjs.StreamConfig{Name: strings.Join(name, "")})
 	config := stream.CachedInfo().Config
 	publisher := func(t testing.TB) sink.Sink {
 		s, err := sinkjetstream.Open(sinkjetstream.Options{
@@ -106,6 +108,109 @@ func TestAHandlerThatTakesLong(t *testing.T) {
 	for i, want := range w.IDs {
 		if got := <-given; got != want {
 			t.Errorf("event %d handed out is %s, want %s", i+1, got, want)
+		}
+	}
+}
+
+// line is a connection that can be closed, or lose what says that an event is being handled.
+type line struct {
+	net.Conn
+	addr  string
+	loses bool
+}
+
+func (l *line) InProcessConn() (net.Conn, error) {
+	var err error
+	l.Conn, err = net.Dial("tcp", l.addr)
+	return l, err
+}
+
+func (l *line) Write(b []byte) (int, error) {
+	if l.loses && bytes.Contains(b, []byte("+WPI")) {
+		return len(b), nil
+	}
+	return l.Conn.Write(b)
+}
+
+// TestAHandlerThatIsCutOff has its context ended before another process is given the event.
+func TestAHandlerThatIsCutOff(t *testing.T) {
+	testall.Long(t)
+	t.Parallel()
+	for name, cut := range map[string]func(*line){
+		"the connection is closed":      func(l *line) { _ = l.Close() },
+		"nothing arrives at the server": func(l *line) { l.loses = true },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			server := testenv.AnyNATS(t)
+			f := onStream(t, server)
+			w := clienttest.NewWriter(t, f.Sink, f.Destination, 1)
+			w.Write(2, 1)
+			l := &line{addr: strings.TrimPrefix(server.URL(), "nats://")}
+			bus, err := jetstream.New(jetstream.Options{InProcess: l})
+			if err != nil {
+				t.Fatal(err)
+			}
+			given := make(chan string, 10)
+			begun := make(chan struct{})
+			var cutting sync.Once
+			handle := func(ctx context.Context, e client.Event) error {
+				cutting.Do(func() {
+					cut(l)
+					close(begun)
+					<-ctx.Done()
+					given <- "the context has ended"
+				})
+				if ctx.Err() == nil {
+					given <- e.ID
+				}
+				return ctx.Err()
+			}
+			for _, bus := range []client.Bus{bus, f.Bus} {
+				o := client.Options{Stream: clienttest.Stream, Destinations: []string{f.Reads}, Logger: slog.New(slog.DiscardHandler)}
+				events, err := client.NewEvents(bus, "g", o, handle)
+				if err != nil {
+					t.Fatal(err)
+				}
+				clienttest.Start(t, events.Run)
+				<-begun
+			}
+			for _, want := range []string{"the context has ended", w.IDs[0], w.IDs[1]} {
+				if got := <-given; got != want {
+					t.Errorf("%s, want %s", got, want)
+				}
+			}
+		})
+	}
+}
+
+// TestAStreamThatIsMadeLater is consumed over the connection that there is.
+func TestAStreamThatIsMadeLater(t *testing.T) {
+	testall.Long(t)
+	t.Parallel()
+	server := testenv.AnyNATS(t)
+	f, later := onStream(t, server), testenv.NewStreamName()
+	given := make(chan string, 10)
+	events, err := client.NewEvents(f.Bus, "g", client.Options{
+		Stream: clienttest.Stream, Destinations: []string{f.Reads, later + ".*"}, Logger: slog.New(slog.DiscardHandler),
+	}, func(_ context.Context, e client.Event) error {
+		given <- e.ID
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	clienttest.Start(t, events.Run)
+	for n := range 2 {
+		if n == 1 {
+			f = onStream(t, server, later)
+		}
+		w := clienttest.NewWriter(t, f.Sink, f.Destination, 1)
+		w.Write(1, 1)
+		select {
+		case <-given:
+		case <-time.After(time.Minute):
+			t.Fatalf("no event of %s is handed out: %v", f.Destination, events.Err())
 		}
 	}
 }
