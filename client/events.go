@@ -381,6 +381,16 @@ func (d *deletions) add(key []byte, at position, now int64, entities int) {
 		*oldest = deleted{}
 		d.head++
 	}
+	if len(d.queue)-d.head > 2*len(d.last)+d.few {
+		// Most of it was deleted again later.
+		var left []deleted
+		for _, one := range d.queue[d.head:] {
+			if d.last[one.key].number == one.number {
+				left = append(left, one)
+			}
+		}
+		d.queue, d.head = left, 0
+	}
 	if d.head > len(d.queue)/2 && d.head > d.few/10 {
 		d.queue = append([]deleted(nil), d.queue[d.head:]...)
 		d.head = 0

@@ -258,6 +258,20 @@ func TestDeletionsAreBounded(t *testing.T) {
 			t.Errorf("it is at %+v, %v", at, known)
 		}
 	})
+	t.Run("what is deleted again and again takes no memory, behind one that stays", func(t *testing.T) {
+		d := newDeletions()
+		d.few = 10
+		for n := range 1000 {
+			key := "lease"
+			if n == 0 {
+				key = "gone for good"
+			}
+			d.add([]byte(key), position{tp: 1, offset: uint64(n)}, 0, 0)
+		}
+		if n := cap(d.queue); n > 100 || len(d.last) != 2 {
+			t.Errorf("%d are remembered in a queue of %d", len(d.last), n)
+		}
+	})
 	t.Run("after an hour they are forgotten, and so is their memory", func(t *testing.T) {
 		d.add(key(-2), position{tp: 1}, 3*rememberFor, 0)
 		if len(d.last) != 1 || len(d.queue)-d.head != 1 || len(d.queue) > 1200 {
