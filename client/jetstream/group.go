@@ -30,9 +30,9 @@ import (
 )
 
 const (
-	// ackWait is after how long a message of a process that is gone comes again. A process that lives
-	// says so each aliveEvery; where no server confirms that for giveUpAfter, another process may have
-	// the message soon.
+	// ackWait is after how long a message of a process that is gone comes again. A process that
+	// lives says so each aliveEvery; where no server confirms that for giveUpAfter, another process
+	// may have the message soon.
 	ackWait     = 10 * time.Second
 	aliveEvery  = ackWait / 4
 	giveUpAfter = ackWait / 2
@@ -89,7 +89,7 @@ type session struct {
 	js    jetstream.JetStream
 	each  func(context.Context, string, *bus.Stored) error
 	group *errgroup.Group
-	// streams are those that are consumed. They belong to look.
+	// streams are those that are consumed. They belong to refresh.
 	streams []string
 }
 
@@ -118,7 +118,7 @@ func (b *Bus) session(ctx context.Context, s client.Subscription, each func(cont
 	one.group, ctx = errgroup.WithContext(ctx)
 	if b.o.Stream != "" {
 		err = one.add(ctx, []string{b.o.Stream})
-	} else if err = one.look(ctx); err == nil && len(one.streams) == 0 {
+	} else if err = one.refresh(ctx); err == nil && len(one.streams) == 0 {
 		err = fmt.Errorf("no stream takes the subjects %q", s.Destinations)
 	}
 	if err == nil {
@@ -137,14 +137,14 @@ func (s *session) watch(ctx context.Context) error {
 		if err := backoff.Pause(ctx, streamCheck); err != nil {
 			return err
 		}
-		if err := s.look(ctx); err != nil && ctx.Err() == nil {
+		if err := s.refresh(ctx); err != nil && ctx.Err() == nil {
 			s.Fault.Fail("", "streams", err)
 		}
 	}
 }
 
-// look consumes the streams that take the subjects and are not consumed yet.
-func (s *session) look(ctx context.Context) error {
+// refresh consumes the streams that take the subjects and are not consumed yet.
+func (s *session) refresh(ctx context.Context) error {
 	found, err := server.StreamsOf(ctx, s.js, s.Destinations)
 	if err != nil {
 		return err
