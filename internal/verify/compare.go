@@ -17,8 +17,8 @@ import (
 // facts are the events of a release shard.
 type facts struct {
 	byRow map[uint64]fact
-	// newestOf holds, by the beginning of the key, twice the row that came last, plus one where it
-	// was published late.
+	// newestOf holds, by the beginning of the key and the partition, twice the row that came last,
+	// plus one where it was published late. Partitions are read one after the other.
 	newestOf map[uint64]uint64
 }
 
@@ -66,7 +66,7 @@ func (s *table) foldFact(m *Message, e *envelope, v *verdict, stamp *stamp) {
 		newest |= 1
 	}
 	whole := keyOf(v.key)
-	k := binary.BigEndian.Uint64(whole[:8])
+	k := binary.BigEndian.Uint64(whole[:8]) ^ uint64(m.partition)*0x9e3779b97f4a7c15
 	last, ok := s.newestOf[k]
 	if ok && newest>>1 < last>>1 && (newest|last)&1 == 0 {
 		s.add(outOfOrder, 1, s.example(m, e, v, "it came after a later row of its key"))

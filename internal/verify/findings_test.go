@@ -126,6 +126,7 @@ var found = map[event.Kind][]struct{ name, script string }{
 		{"one has another key", "log; key 3 a; finds altered 1"},
 		{"two of a key are swapped", "log; swap 0 2; finds outOfOrder 1"},
 		{"two of different keys are swapped", "log; swap 2 3; finds nothing"},
+		{"rows of a key in partitions that are read one after the other", "stamped; insert a x; insert a y; spread; partition 0 1; partition 1 0; finds otherPartition 1"},
 		{"one that came late is in order", "log; header 2 bridge-origin>late; swap 2 4; finds nothing"},
 		{"an event of a row that never was", "log; insert a x; truncate 8; finds extra 1 | purged 8"},
 		{"a second event of a row", "log; delete 8; put 8 b y 30; publish 8; finds extra 1"},
