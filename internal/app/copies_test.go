@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"example.org/bridge/checkpoint/store"
@@ -147,21 +148,23 @@ func (h *household) isRead(stream string) {
 // the row of meanwhile.
 func TestAStreamThatWaitsKeepsItsCopy(t *testing.T) {
 	t.Parallel()
-	h := newOnBus(t, "a", "b")
-	h.isRead("a")
-	h.isRead("b")
-	h.stop()
-	h.tables["b"].Insert("new")
-	if _, err := h.bus.Publish(t.Context(), []sink.Message{{Destination: "x.b", Key: []byte("k"), Value: []byte("another's")}}); err != nil {
-		t.Fatal(err)
-	}
-	h.store, h.slow = storememory.New(), "x.b"
-	h.start()
-	h.isRead("a")
-	h.slow = ""
-	h.restart(true)
-	h.isRead("b")
-	h.eventually("the row is published", func() bool { return len(h.bus.Messages("x.b")) == 2 })
+	synctest.Test(t, func(t *testing.T) {
+		h := newOnBus(t, "a", "b")
+		h.isRead("a")
+		h.isRead("b")
+		h.stop()
+		h.tables["b"].Insert("new")
+		if _, err := h.bus.Publish(t.Context(), []sink.Message{{Destination: "x.b", Key: []byte("k"), Value: []byte("another's")}}); err != nil {
+			t.Fatal(err)
+		}
+		h.store, h.slow = storememory.New(), "x.b"
+		h.start()
+		h.isRead("a")
+		h.slow = ""
+		h.restart(true)
+		h.isRead("b")
+		h.eventually("the row is published", func() bool { return len(h.bus.Messages("x.b")) == 2 })
+	})
 }
 
 // TestAFolderOfAFormerNumberOfShares: the number of shares changes, and changes back, and the

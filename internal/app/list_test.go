@@ -5,6 +5,7 @@ import (
 	"maps"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"example.org/bridge/internal/config"
@@ -55,55 +56,58 @@ func (h *household) listed() (lists []map[string]string, open int) {
 // TestFullList has lists of two tables: one that waits for a table over a restart, and one that is
 // cancelled.
 func TestFullList(t *testing.T) {
-	h := newServers(t)
-	h.start()
-	t.Cleanup(func() { h.stop() })
-	h.republishAll(httpapi.ErrCannotRepublish)
-	for i := range 6 {
-		h.insert("a/shop.t", fmt.Sprint("a", i+1), "old")
-		h.insert("b/shop.t", fmt.Sprint("b", i+1), "old")
-	}
-	h.saved()
-	h.update("a/shop.t", 2, "a2", "new")
-	h.published("a2", "new")
-	h.republishAll(nil)
-	h.list(stream.RepublishDone)
-	if lists, open := h.listed(); len(lists) != 1 || open != 0 || !maps.Equal(lists[0], h.rows()) {
-		t.Errorf("the lists are %v, %d are open", lists, open)
-	}
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		h := newServers(t)
+		h.start()
+		t.Cleanup(func() { h.stop() })
+		h.republishAll(httpapi.ErrCannotRepublish)
+		for i := range 6 {
+			h.insert("a/shop.t", fmt.Sprint("a", i+1), "old")
+			h.insert("b/shop.t", fmt.Sprint("b", i+1), "old")
+		}
+		h.saved()
+		h.update("a/shop.t", 2, "a2", "new")
+		h.published("a2", "new")
+		h.republishAll(nil)
+		h.list(stream.RepublishDone)
+		if lists, open := h.listed(); len(lists) != 1 || open != 0 || !maps.Equal(lists[0], h.rows()) {
+			t.Errorf("the lists are %v, %d are open", lists, open)
+		}
 
-	// The table b does not answer: the list has no end, whatever a does.
-	h.away.Store("b", true)
-	h.republishAll(nil)
-	h.republishAll(httpapi.ErrCannotRepublish)
-	h.republish(httpapi.RepublishRequest{From: 1}, httpapi.ErrCannotRepublish)
-	h.republish(httpapi.RepublishRequest{Cancel: true, Table: "a/shop.t"}, httpapi.ErrCannotRepublish)
-	h.halfListed()
-	h.restart(false)
-	if lists, open := h.listed(); len(lists) != 1 || open != 1 {
-		t.Errorf("the lists are %v, %d are open", lists, open)
-	}
-	h.away.Delete("b")
-	began := h.list(stream.Republishing).List
-	if ended := h.list(stream.RepublishDone).List; ended != began {
-		t.Errorf("the list %s goes on as %s", began, ended)
-	}
-	if lists, open := h.listed(); len(lists) != 2 || open != 0 || !maps.Equal(lists[1], h.rows()) {
-		t.Errorf("the lists are %v, %d are open", lists, open)
-	}
+		// The table b does not answer: the list has no end, whatever a does.
+		h.away.Store("b", true)
+		h.republishAll(nil)
+		h.republishAll(httpapi.ErrCannotRepublish)
+		h.republish(httpapi.RepublishRequest{From: 1}, httpapi.ErrCannotRepublish)
+		h.republish(httpapi.RepublishRequest{Cancel: true, Table: "a/shop.t"}, httpapi.ErrCannotRepublish)
+		h.halfListed()
+		h.restart(false)
+		if lists, open := h.listed(); len(lists) != 1 || open != 1 {
+			t.Errorf("the lists are %v, %d are open", lists, open)
+		}
+		h.away.Delete("b")
+		began := h.list(stream.Republishing).List
+		if ended := h.list(stream.RepublishDone).List; ended != began {
+			t.Errorf("the list %s goes on as %s", began, ended)
+		}
+		if lists, open := h.listed(); len(lists) != 2 || open != 0 || !maps.Equal(lists[1], h.rows()) {
+			t.Errorf("the lists are %v, %d are open", lists, open)
+		}
 
-	// One that is cancelled has no end.
-	h.away.Store("b", true)
-	h.republishAll(nil)
-	h.halfListed()
-	h.republish(httpapi.RepublishRequest{Cancel: true}, nil)
-	h.away.Delete("b")
-	h.list(stream.RepublishCancelled)
-	h.restart(true)
-	h.saved()
-	if lists, open := h.listed(); len(lists) != 2 || open != 1 {
-		t.Errorf("the lists are %v, %d are open", lists, open)
-	}
+		// One that is cancelled has no end.
+		h.away.Store("b", true)
+		h.republishAll(nil)
+		h.halfListed()
+		h.republish(httpapi.RepublishRequest{Cancel: true}, nil)
+		h.away.Delete("b")
+		h.list(stream.RepublishCancelled)
+		h.restart(true)
+		h.saved()
+		if lists, open := h.listed(); len(lists) != 2 || open != 1 {
+			t.Errorf("the lists are %v, %d are open", lists, open)
+		}
+	})
 }
 
 // halfListed waits until the table a is published again for a list.
@@ -124,62 +128,68 @@ func (h *household) republishAll(want error) {
 // TestFullListByTheClock: the first list is due at once, the next one after the interval, also over
 // a restart.
 func TestFullListByTheClock(t *testing.T) {
-	h := newServers(t)
-	h.cfg.Streams[0].FullListInterval = time.Hour
-	h.insert("a/shop.t", "a1", "old")
-	h.insert("b/shop.t", "b1", "old")
-	h.start()
-	t.Cleanup(func() { h.stop() })
-	h.eventually("a list has ended", func() bool { lists, _ := h.listed(); return len(lists) == 1 })
-	first := h.list(stream.RepublishDone).List
-	h.restart(false)
-	h.saved()
-	if again := h.list(stream.RepublishDone).List; again != first {
-		t.Errorf("the list %s follows %s at once", again, first)
-	}
-	h.stop()
-	h.cfg.Streams[0].FullListInterval = time.Millisecond
-	h.start()
-	h.eventually("further lists have ended", func() bool { lists, _ := h.listed(); return len(lists) > 2 })
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		h := newServers(t)
+		h.cfg.Streams[0].FullListInterval = time.Hour
+		h.insert("a/shop.t", "a1", "old")
+		h.insert("b/shop.t", "b1", "old")
+		h.start()
+		t.Cleanup(func() { h.stop() })
+		h.eventually("a list has ended", func() bool { lists, _ := h.listed(); return len(lists) == 1 })
+		first := h.list(stream.RepublishDone).List
+		h.restart(false)
+		h.saved()
+		if again := h.list(stream.RepublishDone).List; again != first {
+			t.Errorf("the list %s follows %s at once", again, first)
+		}
+		h.stop()
+		h.cfg.Streams[0].FullListInterval = time.Millisecond
+		h.start()
+		h.eventually("further lists have ended", func() bool { lists, _ := h.listed(); return len(lists) > 2 })
+	})
 }
 
 // TestFullListOfWhatTheBusSays: an entity that lives by the bus is in the list, also where its row
 // is gone and the guard holds its delete back, and where another row has taken it over meanwhile. A
 // list that begins again ends.
 func TestFullListOfWhatTheBusSays(t *testing.T) {
-	h := newServers(t)
-	h.cfg.Streams[0].ReconcileMaxDeletes = 0.1
-	for i := range 200 {
-		h.insert("a/shop.t", fmt.Sprint("a", i+2), "old")
-	}
-	h.insert("b/shop.t", "b1", "old")
-	h.start()
-	t.Cleanup(func() { h.stop() })
-	h.saved()
-	for i := range 150 {
-		h.tables["a/shop.t"].Delete(uint64(i + 10))
-	}
-	h.reconcile()
-	h.eventually("the guard holds deletes back", func() bool { return h.shard("a/shop.t").Reconcile.Guard != "" })
-	h.away.Store("b", true)
-	h.republishAll(nil)
-	h.halfListed()
-	lists, last := h.app.streams[0].feed.Lists(), h.app.streams[0].feed.Lists().Last()
-	if err := lists.End(t.Context(), last.Number, "", ""); err != nil {
-		t.Fatal(err)
-	}
-	h.eventually("the list begins again", func() bool {
-		list := h.list(stream.Republishing)
-		return list.List != "" && string(list.List) != last.List
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		h := newServers(t)
+		h.cfg.Streams[0].ReconcileMaxDeletes = 0.1
+		for i := range 200 {
+			h.insert("a/shop.t", fmt.Sprint("a", i+2), "old")
+		}
+		h.insert("b/shop.t", "b1", "old")
+		h.start()
+		t.Cleanup(func() { h.stop() })
+		h.saved()
+		for i := range 150 {
+			h.tables["a/shop.t"].Delete(uint64(i + 10))
+		}
+		h.reconcile()
+		h.eventually("the guard holds deletes back", func() bool { return h.shard("a/shop.t").Reconcile.Guard != "" })
+		h.away.Store("b", true)
+		h.republishAll(nil)
+		h.halfListed()
+		lists, last := h.app.streams[0].feed.Lists(), h.app.streams[0].feed.Lists().Last()
+		if err := lists.End(t.Context(), last.Number, "", ""); err != nil {
+			t.Fatal(err)
+		}
+		h.eventually("the list begins again", func() bool {
+			list := h.list(stream.Republishing)
+			return list.List != "" && string(list.List) != last.List
+		})
+		h.halfListed()
+		h.tables["a/shop.t"].Delete(2)
+		h.insert("a/shop.t", "a3", "old")
+		h.away.Delete("b")
+		h.list(stream.RepublishDone)
+		if lists, open := h.listed(); len(lists) != 1 || open != 1 || len(lists[0]) != 201 || !maps.Equal(lists[0], h.folded()) {
+			t.Errorf("%d lists have ended, %d are open, the first has %d of %d entities", len(lists), open, len(lists[0]), len(h.folded()))
+		}
 	})
-	h.halfListed()
-	h.tables["a/shop.t"].Delete(2)
-	h.insert("a/shop.t", "a3", "old")
-	h.away.Delete("b")
-	h.list(stream.RepublishDone)
-	if lists, open := h.listed(); len(lists) != 1 || open != 1 || len(lists[0]) != 201 || !maps.Equal(lists[0], h.folded()) {
-		t.Errorf("%d lists have ended, %d are open, the first has %d of %d entities", len(lists), open, len(lists[0]), len(h.folded()))
-	}
 }
 
 // TestFullListBesideDeadLetters: an entity of which the bus has refused the first event is in no
