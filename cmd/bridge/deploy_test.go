@@ -307,13 +307,18 @@ func TestLinksLeadToWhatThereIs(t *testing.T) {
 	}
 }
 
+var (
+	headings  = regexp.MustCompile(`(?m)^#+ (.*)$`)
+	noAnchors = regexp.MustCompile(`[^\p{L}\p{N}_ -]`)
+	anchorIDs = regexp.MustCompile(`<a id="([^"]+)">`)
+)
+
 // sections returns the anchors of a page: those of its headings and its own.
 func sections(text string) (anchors []string) {
-	for _, heading := range regexp.MustCompile(`(?m)^#+ (.*)$`).FindAllStringSubmatch(text, -1) {
-		anchor := regexp.MustCompile(`[^\p{L}\p{N}_ -]`).ReplaceAllString(strings.ToLower(heading[1]), "")
-		anchors = append(anchors, strings.ReplaceAll(anchor, " ", "-"))
+	for _, heading := range headings.FindAllStringSubmatch(text, -1) {
+		anchors = append(anchors, strings.ReplaceAll(noAnchors.ReplaceAllString(strings.ToLower(heading[1]), ""), " ", "-"))
 	}
-	for _, id := range regexp.MustCompile(`<a id="([^"]+)">`).FindAllStringSubmatch(text, -1) {
+	for _, id := range anchorIDs.FindAllStringSubmatch(text, -1) {
 		anchors = append(anchors, id[1])
 	}
 	return anchors
