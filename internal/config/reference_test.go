@@ -3,10 +3,10 @@ package config
 import (
 	"flag"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"reflect"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -163,24 +163,25 @@ func TestReferenceFiles(t *testing.T) {
 	}
 }
 
-// readExample returns the variables of config.example.env, by whether they are set, defaults or
+// exampleValues returns the variables of config.example.env, by whether they are set, defaults or
 // examples.
-func readExample(t *testing.T) (set, defaults, examples map[string]string) {
-	t.Helper()
-	text, err := os.ReadFile("../../config.example.env")
-	if err != nil {
-		t.Fatal(err)
-	}
+func exampleValues() (set, defaults, examples map[string]string) {
 	set, defaults, examples = map[string]string{}, map[string]string{}, map[string]string{}
-	line := regexp.MustCompile(`(?m)^(#|# e\.g\. )?(BRIDGE_[A-Z0-9_]+)=(.*)$`)
-	for _, m := range line.FindAllStringSubmatch(string(text), -1) {
-		map[string]map[string]string{"": set, "#": defaults, "# e.g. ": examples}[m[1]][m[2]] = m[3]
+	for _, v := range allVariables(exampleSource, exampleStream) {
+		switch {
+		case v.required:
+			set[v.Name] = v.example
+		case v.def != "" || v.group == overrideGroup:
+			defaults[v.Name] = v.def
+		default:
+			examples[v.Name] = v.exampleOrFirst()
+		}
 	}
 	return set, defaults, examples
 }
 
 func TestReferenceExample(t *testing.T) {
-	set, defaults, examples := readExample(t)
+	set, defaults, examples := exampleValues()
 	t.Run("has every variable that the code reads, and no other", func(t *testing.T) {
 		var read []string
 		type settingsIn struct {
@@ -210,10 +211,8 @@ func TestReferenceExample(t *testing.T) {
 			read = append(read, prefix+secret+fileSuffix)
 		}
 		var written []string
-		for _, some := range []map[string]string{set, defaults, examples} {
-			for name := range some {
-				written = append(written, name)
-			}
+		for _, v := range allVariables(exampleSource, exampleStream) {
+			written = append(written, v.Name)
 		}
 		slices.Sort(read)
 		slices.Sort(written)
@@ -224,11 +223,8 @@ func TestReferenceExample(t *testing.T) {
 	t.Run("is a right configuration as it stands, and the same with its defaults written out", func(t *testing.T) {
 		as := load(t, set)
 		written := settingsOf{}
-		for _, some := range []map[string]string{set, defaults} {
-			for name, value := range some {
-				written[name] = value
-			}
-		}
+		maps.Copy(written, set)
+		maps.Copy(written, defaults)
 		out := load(t, written)
 		for _, w := range out.Warnings {
 			if !strings.HasPrefix(w.Variable, "BRIDGE_NATS_") {
@@ -251,9 +247,7 @@ func TestReferenceExample(t *testing.T) {
 				continue
 			}
 			env := settingsOf{}
-			for name, value := range set {
-				env[name] = value
-			}
+			maps.Copy(env, set)
 			env[name] = value
 			switch name {
 			case "BRIDGE_SOURCES":
