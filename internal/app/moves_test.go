@@ -12,13 +12,11 @@ import (
 	"example.org/bridge/reconcile"
 )
 
-// moves are lives of the entity M. Each calls meanwhile once, in its middle; it may start another
-// bridge.
-var moves = map[string]func(h *household, meanwhile func()){
-	"an entity goes to another table and comes back as it was": func(h *household, meanwhile func()) {
-		first := h.insert("d_0", "M", "active")
-		h.published("M", "active")
-		h.tables["d_0"].Delete(first)
+// moves are lives of the entity M, whose row in d_0 is active and published. Each calls meanwhile
+// once, in its middle; it may start another bridge.
+var moves = map[string]func(h *household, row uint64, meanwhile func()){
+	"an entity goes to another table and comes back as it was": func(h *household, row uint64, meanwhile func()) {
+		h.tables["d_0"].Delete(row)
 		second := h.insert("d_1", "M", "moved")
 		h.published("M", "moved")
 		meanwhile()
@@ -26,9 +24,7 @@ var moves = map[string]func(h *household, meanwhile func()){
 		h.insert("d_0", "M", "active")
 		h.published("M", "active")
 	},
-	"while the bus stands still, a row changes, and its entity goes to another table": func(h *household, meanwhile func()) {
-		row := h.insert("d_0", "M", "active")
-		h.published("M", "active")
+	"while the bus stands still, a row changes, and its entity goes to another table": func(h *household, row uint64, meanwhile func()) {
 		release := h.bus.Pause(0)
 		h.sent(func() { h.update("d_0", row, "M", "old") })
 		h.tables["d_0"].Delete(row)
@@ -37,11 +33,9 @@ var moves = map[string]func(h *household, meanwhile func()){
 		release()
 		h.published("M", "new")
 	},
-	"while the bus stands still, an entity goes to another table and comes back": func(h *household, meanwhile func()) {
-		first := h.insert("d_0", "M", "active")
-		h.published("M", "active")
+	"while the bus stands still, an entity goes to another table and comes back": func(h *household, row uint64, meanwhile func()) {
 		release := h.bus.Pause(0)
-		h.tables["d_0"].Delete(first)
+		h.tables["d_0"].Delete(row)
 		var second uint64
 		h.sent(func() { second = h.insert("d_1", "M", "moved") })
 		meanwhile()
@@ -49,9 +43,7 @@ var moves = map[string]func(h *household, meanwhile func()){
 		h.insert("d_0", "M", "active")
 		release()
 	},
-	"an entity comes back in another table while its delete is on its way": func(h *household, meanwhile func()) {
-		row := h.insert("d_0", "M", "active")
-		h.published("M", "active")
+	"an entity comes back in another table while its delete is on its way": func(h *household, row uint64, meanwhile func()) {
 		h.saved()
 		release := h.bus.Pause(0)
 		h.sent(func() {
@@ -63,9 +55,7 @@ var moves = map[string]func(h *household, meanwhile func()){
 		release()
 		h.published("M", "moved")
 	},
-	"the former row of an entity is found gone while its new one is on its way": func(h *household, meanwhile func()) {
-		row := h.insert("d_0", "M", "active")
-		h.published("M", "active")
+	"the former row of an entity is found gone while its new one is on its way": func(h *household, row uint64, meanwhile func()) {
 		release := h.bus.Pause(0)
 		h.tables["d_0"].Delete(row)
 		h.sent(func() { h.insert("d_1", "M", "moved") })
@@ -74,13 +64,11 @@ var moves = map[string]func(h *household, meanwhile func()){
 		release()
 		h.published("M", "moved")
 	},
-	"an entity goes, and then its second row": func(h *household, meanwhile func()) {
-		first := h.insert("d_0", "M", "active")
-		h.published("M", "active")
+	"an entity goes, and then its second row": func(h *household, row uint64, meanwhile func()) {
 		second := h.insert("d_1", "M", "moved")
 		h.published("M", "moved")
 		h.saved()
-		h.tables["d_0"].Delete(first)
+		h.tables["d_0"].Delete(row)
 		meanwhile()
 		h.tables["d_1"].Delete(second)
 		h.reconciled()
@@ -104,7 +92,9 @@ func TestEntitiesThatMove(t *testing.T) {
 					h := newHousehold(t, topic)
 					h.insert("d_0", "stays 0", "active")
 					h.insert("d_1", "stays 1", "active")
-					life(h, func() { meanwhile(h) })
+					row := h.insert("d_0", "M", "active")
+					h.published("M", "active")
+					life(h, row, func() { meanwhile(h) })
 					h.compare()
 				})
 			}
