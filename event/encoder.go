@@ -287,13 +287,13 @@ type Absent struct {
 
 // AppendAbsent appends the deleted event of an entity whose row is gone, like Append for a row. Its
 // Digest is zero and FromClock is true. The table must have as many key columns as when the entity
-// was last seen.
+// was last seen; the members of those that were of another kind then are null.
 func (e *Encoder) AppendAbsent(buf []byte, a Absent) ([]byte, Event, error) {
 	if e.options.Kind != Capability {
 		return buf, Event{}, errNoEntities
 	}
 	keys, err := e.KeyValues(a.Key, e.keys[:0])
-	if err != nil {
+	if len(keys) == 0 {
 		return buf, Event{}, fmt.Errorf("encode the absent row %d of table %s: %w", a.ID, e.options.Table, err)
 	}
 	// A deleted event has no other columns.
@@ -311,5 +311,6 @@ func (e *Encoder) AppendAbsent(buf []byte, a Absent) ([]byte, Event, error) {
 		row:    Row{Row: source.Row{ID: a.ID, Values: e.absent}, Read: a.Read, Predecessor: a.Predecessor},
 		kind:   &e.types.dead,
 		reason: reason,
+		key:    a.Key,
 	})
 }

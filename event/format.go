@@ -159,7 +159,7 @@ type finding struct {
 	state [16]byte
 	// reason is data.reason of a deleted event.
 	reason string
-	// key is the key of the event, id the text of its meta.id.
+	// key is the key of the event, nil for that of row; id is the text of its meta.id.
 	key []byte
 	id  string
 	// said are the members of an event that is written again, nil for those of the row.
@@ -183,7 +183,10 @@ func (e *Encoder) encode(buf []byte, f finding) ([]byte, Event, error) {
 		return buf, Event{}, fmt.Errorf("encode row %d of table %s: %w", f.row.ID, e.options.Table, err)
 	}
 	start := len(buf)
-	out := e.texts.append(buf, e.plan.columns, f.row.Values)
+	out := append(buf, f.key...)
+	if f.key == nil {
+		out = e.texts.append(buf, e.plan.columns, f.row.Values)
+	}
 	key := len(out)
 	if f.kind.op == Deleted {
 		ev.Reason = f.reason

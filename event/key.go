@@ -50,7 +50,8 @@ func (t *keyTexts) appendValue(dst []byte, kind source.Kind, v []byte) []byte {
 // the order of the key, in the normal form of their columns, nil for NULL; bits have no zero bytes
 // in front, for a key does not tell the width of their column. They may lie in key. It fails, with
 // dst as long as it was, when key is not exactly what Append writes for a key of as many columns as
-// the bound shape has.
+// the bound shape has. Where Append writes it for columns of other kinds, it fails as well, but the
+// values come, with NULL for those.
 func (e *Encoder) KeyValues(key []byte, dst [][]byte) ([][]byte, error) {
 	if e.plan == nil {
 		return dst, errUnbound
@@ -59,20 +60,36 @@ func (e *Encoder) KeyValues(key []byte, dst [][]byte) ([][]byte, error) {
 	if bytes.Count(key, []byte{keySeparator}) != len(columns)-1 {
 		return dst, keyFault(key, e)
 	}
-	out, rest := dst, key
+	out, rest, err := dst, key, error(nil)
 	for _, i := range columns {
 		var part []byte
 		part, rest, _ = bytes.Cut(rest, []byte{keySeparator})
 		v, ok := parseKeyText(part)
-		if ok {
-			v, ok = e.texts.value(e.plan.columns.List[i].Kind, v)
-		}
 		if !ok {
 			return dst, keyFault(key, e)
 		}
+		if v, ok = e.texts.value(e.plan.columns.List[i].Kind, v); !ok {
+			v, err = nil, keyFault(key, e)
+		}
 		out = append(out, v)
 	}
-	return out, nil
+	return out, err
+}
+
+// KeysOf returns the values of the key columns of each of keys, for source.Query. They have NULL,
+// and so find no row, where no row of the table can have the key: it is of another table, or from
+// before a key column got another type.
+func KeysOf(e *Encoder, keys [][]byte) ([][][]byte, error) {
+	if e.plan == nil {
+		return nil, errUnbound
+	}
+	all := make([][][]byte, len(keys))
+	for i, key := range keys {
+		if all[i], _ = e.KeyValues(key, nil); all[i] == nil {
+			all[i] = make([][]byte, len(e.plan.columns.Key))
+		}
+	}
+	return all, nil
 }
 
 // keyFault is the error of a text that is not a key of the bound shape.

@@ -71,6 +71,7 @@ func TestGuardHoldsDeletesBack(t *testing.T) {
 		"the table is truncated and filled again": {2500, func(w *world) { w.table.Truncate(); w.play("put 1 new1 1 0; put 2 new2 1 0") }},
 		"a restore loses the newer rows":          {2500, func(w *world) { w.play("delete 1000-2500") }},
 		"a restore loses the newer of few rows":   {50, func(w *world) { w.play("delete 20-50") }},
+		"a key column gets a binary type":         {50, func(w *world) { w.table.AddColumn(source.Column{Name: "name", Kind: source.Binary}) }},
 	} {
 		t.Run(name, func(t *testing.T) { testHeldBack(t, c.rows, c.happen) })
 	}

@@ -9,7 +9,6 @@ import (
 
 	"example.org/bridge/checkpoint/store"
 	"example.org/bridge/event"
-	"example.org/bridge/internal/option"
 	"example.org/bridge/internal/panics"
 	"example.org/bridge/internal/stream"
 	"example.org/bridge/source"
@@ -306,38 +305,33 @@ func (o Options) young(page *source.Page, row *source.Row) bool {
 	return age < o.Window+resolution && age > -o.Window-resolution
 }
 
-// without returns the entities that have no row in the table. entities are in order. A page that
-// does not hold all of their rows proves no absence, so it reads fewer at a time.
+// without returns the entities that have no row in the table. entities are in order.
 func (p *pass) without(ctx context.Context, entities []store.Change) (rest []store.Change, err error) {
-	for len(entities) > 0 {
-		part := entities[:min(len(entities), source.MaxKeys)]
+	err = source.InParts(entities, func(part []store.Change) (bool, error) {
 		found, whole, err := p.present(ctx, part)
-		for err == nil && !whole && len(part) > 1 {
-			part = part[:len(part)/2]
-			found, whole, err = p.present(ctx, part)
-		}
-		if err != nil {
-			return nil, err
+		if err != nil || !whole && len(part) > 1 {
+			return false, err
 		}
 		for i := range part {
 			if !found[i] {
 				rest = append(rest, part[i])
 			}
 		}
-		entities = entities[len(part):]
-	}
-	return rest, nil
+		return true, nil
+	})
+	return rest, err
 }
 
 // present looks entities up by key and reports which have a row. entities are in order. whole says
 // that all of their rows were read.
 func (p *pass) present(ctx context.Context, entities []store.Change) (found []bool, whole bool, err error) {
-	keys := make([][][]byte, len(entities))
+	names := make([][]byte, len(entities))
 	for i := range entities {
-		if keys[i], err = p.encoder.KeyValues(entities[i].Entity, nil); err != nil {
-			return nil, false, option.Errorf("%w: was %s changed? Then what was published is about other entities: bridge checkpoint reset %s",
-				err, option.Key, p.opts.Stream)
-		}
+		names[i] = entities[i].Entity
+	}
+	keys, err := event.KeysOf(p.encoder, names)
+	if err != nil {
+		return nil, false, err
 	}
 	q := source.Query{Keys: keys, Limit: 2 * source.MaxKeys, MaxBytes: p.opts.PageBytes}
 	if len(entities) == 1 {

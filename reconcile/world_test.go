@@ -208,13 +208,9 @@ func (w *world) size(n reconcile.Nomination) int {
 }
 
 func (w *world) keys(entities [][]byte) [][][]byte {
-	var keys [][][]byte
-	for _, e := range entities {
-		values, err := w.encoder.KeyValues(e, nil)
-		if err != nil {
-			w.t.Error(err)
-		}
-		keys = append(keys, values)
+	keys, err := event.KeysOf(w.encoder, entities)
+	if err != nil {
+		w.t.Error(err)
 	}
 	return keys
 }

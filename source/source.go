@@ -164,6 +164,25 @@ func (r Range) Intersect(o Range) Range {
 // MaxKeys is the highest number of tuples in Query.Keys.
 const MaxKeys = 1000
 
+// InParts calls read with keys, in their order, at most MaxKeys at once. Where the page did not
+// hold all of their rows, which of them were not read is not known, and read returns false: it is
+// called again with half of them. What it returns of a single one does not matter.
+func InParts[K any](keys []K, read func(part []K) (whole bool, err error)) error {
+	for size := MaxKeys; len(keys) > 0; {
+		part := keys[:min(len(keys), size)]
+		whole, err := read(part)
+		switch {
+		case err != nil:
+			return err
+		case !whole && len(part) > 1:
+			size = len(part) / 2
+		default:
+			keys = keys[len(part):]
+		}
+	}
+	return nil
+}
+
 // Query asks for one page: ids in (After, Through], or in Ranges, or rows by their Keys, at most
 // Limit rows, about MaxBytes of values.
 type Query struct {

@@ -177,6 +177,10 @@ func TestReadsByKey(t *testing.T) {
 	if err != nil || !one.Snapshot || len(one.Rows[2]) != 1 || one.Rows[2][0].Shard != "orders_1" {
 		t.Errorf("one table: %+v, %v", one, err)
 	}
+	second.AddColumn(source.Column{Name: "name", Kind: source.Binary})
+	if both, err := k.Read(t.Context(), "", [][]byte{[]byte("YQ=="), []byte("a"), []byte("b")}); err != nil || len(both.Rows[0]) != 1 || len(both.Rows[1]) != 1 || len(both.Rows[2]) != 0 || both.Unproved {
+		t.Errorf("a table whose key is of another kind: %+v, %v", both, err)
+	}
 	gone, err := k.Read(t.Context(), "orders_7", entities)
 	if err != nil || !gone.Unproved || len(gone.Rows) != 3 {
 		t.Errorf("a table that the stream has no more: %+v, %v", gone, err)

@@ -9,7 +9,6 @@ import (
 	"example.org/bridge/client/backoff"
 	"example.org/bridge/event"
 	"example.org/bridge/internal/config"
-	"example.org/bridge/internal/shard"
 	"example.org/bridge/internal/stream"
 	"example.org/bridge/source"
 )
@@ -142,15 +141,9 @@ func (t *keyTable) read(ctx context.Context, entities [][]byte, each func(source
 	}
 	defer end()
 	proved = true
-	for size := source.MaxKeys; len(entities) > 0; {
-		part := entities[:min(len(entities), size)]
-		if err := t.readPart(ctx, part); err != nil {
+	err = source.InParts(entities, func(part [][]byte) (whole bool, err error) {
+		if err := t.readPart(ctx, part); err != nil || t.page.More && len(part) > 1 {
 			return false, err
-		}
-		if t.page.More && len(part) > 1 {
-			// Which of them have no row is not known.
-			size = len(part) / 2
-			continue
 		}
 		writer, err := t.isWriter(ctx)
 		if err != nil {
@@ -162,9 +155,9 @@ func (t *keyTable) read(ctx context.Context, entities [][]byte, each func(source
 				return false, err
 			}
 		}
-		entities = entities[len(part):]
-	}
-	return proved, nil
+		return true, nil
+	})
+	return proved && err == nil, err
 }
 
 // readPart fills the page with the rows of entities.
@@ -188,7 +181,7 @@ func (t *keyTable) readOnce(ctx context.Context, entities [][]byte) error {
 		}
 		t.columns = t.page.Columns
 	}
-	values, err := shard.KeyValues(t.encoder, t.stream, entities)
+	values, err := event.KeysOf(t.encoder, entities)
 	if err != nil {
 		return err
 	}

@@ -64,6 +64,22 @@ func TestStreamGroups(t *testing.T) {
 	}
 }
 
+// TestKeysOfBytes: a value that is text in one table and bytes in another is warned of where tables
+// share entities.
+func TestKeysOfBytes(t *testing.T) {
+	for kind, want := range map[string]int{"capability": 1, "release": 0} {
+		cfg := load(t, configtest.With("BRIDGE_STREAM_ORDERS_TABLE", "a,b,c,d", "BRIDGE_STREAM_ORDERS_KEY", "name", "BRIDGE_STREAM_ORDERS_KIND", kind))
+		inspected := map[store.Key]source.TableInspection{
+			{Stream: "orders", Shard: "a"}: {}, {Stream: "orders", Shard: "b"}: {Order: "strict"},
+			{Stream: "orders", Shard: "c"}: {Order: "strict", BinaryKey: "name"}, {Stream: "orders", Shard: "d"}: {Order: "strict"},
+		}
+		found := streamGroups(cfg, inspected, &store.Inspection{}, nil)[0].Findings
+		if len(found) != want || want > 0 && (found[0].Subject != "c" || !strings.Contains(found[0].What, "(name) than b (none)")) {
+			t.Errorf("%s: %+v", kind, found)
+		}
+	}
+}
+
 // TestPatternsAreNamed: a stream says what its patterns match, and has a finding for one that
 // matches nothing.
 func TestPatternsAreNamed(t *testing.T) {

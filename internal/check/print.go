@@ -1,6 +1,7 @@
 package check
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -8,12 +9,35 @@ import (
 	"unicode/utf8"
 
 	"example.org/bridge/checkpoint/store"
+	"example.org/bridge/event"
 	"example.org/bridge/internal/config"
 	"example.org/bridge/internal/inspect"
 	"example.org/bridge/internal/option"
 	"example.org/bridge/internal/terminal"
 	"example.org/bridge/source"
 )
+
+// keyFindings returns a finding for each table whose KEY has bytes where the first table of the
+// stream has none, or the other way round.
+func keyFindings(s *config.Stream, inspected map[store.Key]source.TableInspection) []inspect.Finding {
+	var r inspect.Report
+	first := -1
+	for i, name := range s.Tables {
+		switch is := inspected[store.Key{Stream: s.Name, Shard: name}]; {
+		case is.Order == "" || s.Kind == event.Release || len(s.Key) == 0:
+		case first < 0:
+			first = i
+		default:
+			was := inspected[store.Key{Stream: s.Name, Shard: s.Tables[first]}]
+			if is.BinaryKey != was.BinaryKey {
+				r.Add(inspect.Warning, inspect.KeyType, name, fmt.Sprintf("has bytes in other KEY columns (%s) than %s (%s): one value is two entities, since bytes stand in a key as base64",
+					cmp.Or(is.BinaryKey, "none"), s.Tables[first], cmp.Or(was.BinaryKey, "none"))).
+					Says("give the columns of %s one type in all tables", option.Key)
+			}
+		}
+	}
+	return r.Findings
+}
 
 // streamGroups returns a group for every stream, with the findings about its tables.
 func streamGroups(cfg *config.Config, inspected map[store.Key]source.TableInspection, kept *store.Inspection, positions map[store.Key]uint64) []Group {
@@ -56,6 +80,7 @@ func streamGroups(cfg *config.Config, inspected map[store.Key]source.TableInspec
 				g.Findings = append(g.Findings, table.Findings...)
 			}
 		}
+		g.Findings = append(g.Findings, keyFindings(s, inspected)...)
 		if s.Looked && len(s.Tables)+len(s.Unlisted) == 0 {
 			g.Summary = terminal.Count(0, "table")
 			groups = append(groups, g)

@@ -169,7 +169,7 @@ func (o *nominations) lookup(ctx context.Context, r *resending) (*store.Entry, e
 // batch and drops it.
 func (o *nominations) tryEntity(ctx context.Context, r *resending, last [16]byte, n *nomination) error {
 	keys, name := [][]byte{r.Entity}, string(r.Entity)
-	values, err := KeyValues(o.opts.Encoder, o.opts.Stream, keys)
+	values, err := event.KeysOf(o.opts.Encoder, keys)
 	if err != nil {
 		return err
 	}

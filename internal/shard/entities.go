@@ -248,22 +248,6 @@ func handled(ids []uint64, rows []source.Row, decisions []stream.Decision) []uin
 	return ids
 }
 
-// KeyValues returns the values of the key columns of each entity of a stream, for source.Query. The
-// encoder is bound to the columns of the table. An error wraps source.ErrUnfit and names the
-// remedy.
-func KeyValues(encoder *event.Encoder, stream string, keys [][]byte) ([][][]byte, error) {
-	all := make([][][]byte, len(keys))
-	for i, key := range keys {
-		values, err := encoder.KeyValues(key, nil)
-		if err != nil {
-			return nil, option.Errorf("%w: %w: was %s changed? Then what was published is about other entities: bridge checkpoint reset %s",
-				source.ErrUnfit, err, option.Key, stream)
-		}
-		all[i] = values
-	}
-	return all, nil
-}
-
 // withoutRow returns those of keys that no decision is about.
 func withoutRow(keys [][]byte, decisions []stream.Decision) [][]byte {
 	there := make(map[string]struct{}, len(decisions))

@@ -79,69 +79,59 @@ const keysAtOnce = 200
 // row go to Movers.
 // Invariant 5: only what no table of the stream has is gone.
 func (o *nominations) keys(ctx context.Context, keys [][]byte, n *nomination) error {
-	values, err := KeyValues(o.opts.Encoder, o.opts.Stream, keys)
-	if err != nil {
-		return err
-	}
-	return o.byKey(ctx, values, 0, n, func(b *batch, page *page, from, to int) error {
-		decisions, err := o.addStates(ctx, b, page, always(sink.FromReconcile))
-		if err != nil {
-			return err
-		}
-		missing := withoutRow(keys[from:to], decisions)
-		return n.move(ctx, o.entities, append(missing, nominatedOf(decisions)...))
+	return source.InParts(keys, func(keys [][]byte) (bool, error) {
+		return o.byKey(ctx, keys, n, func(b *batch, page *page) error {
+			decisions, err := o.addStates(ctx, b, page, always(sink.FromReconcile))
+			if err != nil {
+				return err
+			}
+			missing := withoutRow(keys, decisions)
+			return n.move(ctx, o.entities, append(missing, nominatedOf(decisions)...))
+		})
 	})
 }
 
-// byKey reads the rows of keys, the first of which has the index at, and hands on the batches that
-// fill makes of those with the indices from to below to. Where a page does not hold all of their
-// rows, which of them were not read is not known: it reads one half after the other.
-func (o *nominations) byKey(ctx context.Context, keys [][][]byte, at int, n *nomination, fill func(b *batch, page *page, from, to int) error) error {
-	q, cut := source.Query{Keys: keys, Limit: max(o.opts.BatchRows, len(keys)), MaxBytes: o.opts.Limits.pageBytes()}, false
+// byKey reads the rows of keys and hands on the batch that fill makes of them, unless a page does
+// not hold all of them: then whole is false.
+func (o *nominations) byKey(ctx context.Context, keys [][]byte, n *nomination, fill func(*batch, *page) error) (whole bool, err error) {
+	q := source.Query{Limit: max(o.opts.BatchRows, len(keys)), MaxBytes: o.opts.Limits.pageBytes()}
+	if q.Keys, err = event.KeysOf(o.opts.Encoder, keys); err != nil {
+		return false, err
+	}
 	if len(keys) == 1 {
 		// Which of its rows has the entity is known by all of them alone.
 		q.MaxBytes = 0
 	}
-	err := o.publish(ctx, q, n, func(b *batch, page *page) error {
-		if cut = page.More && len(keys) > 1; cut {
+	err = o.publish(ctx, q, n, func(b *batch, page *page) error {
+		if whole = !page.More || len(keys) == 1; !whole {
 			return nil
 		}
-		return fill(b, page, at, at+len(keys))
+		return fill(b, page)
 	})
-	if err != nil || !cut {
-		return err
-	}
-	half := len(keys) / 2
-	if err := o.byKey(ctx, keys[:half], at, n, fill); err != nil {
-		return err
-	}
-	return o.byKey(ctx, keys[half:], at+half, n, fill)
+	return whole, err
 }
 
 // move publishes entities with the permission of the stream (rule 29). It reads them again, so the
 // order of its reads is the order on the bus (invariant 3).
 func (o *nominations) move(ctx context.Context, moves []stream.Move, n *nomination) error {
-	keys := make([][]byte, len(moves))
-	for i := range moves {
-		keys[i] = moves[i].Entity
-	}
-	values, err := KeyValues(o.opts.Encoder, o.opts.Stream, keys)
-	if err != nil {
-		o.opts.Movers.Return(moves)
-		return err
-	}
-	return o.byKey(ctx, values, 0, n, func(b *batch, page *page, from, to int) error {
-		given := b.claims.Permit(moves[from:to])
-		decisions, err := o.addStates(ctx, b, page, o.moved)
-		if err != nil {
-			return err
+	return source.InParts(moves, func(moves []stream.Move) (bool, error) {
+		keys := make([][]byte, len(moves))
+		for i := range moves {
+			keys[i] = moves[i].Entity
 		}
-		o.entities.nominate(decisions)
-		if err := o.entities.nominateFormers(ctx, true); err != nil {
-			return err
-		}
-		// Of a move that has ended nothing is proved any more: Movers reads its key again.
-		return o.addAbsences(ctx, b, page, given, decisions)
+		return o.byKey(ctx, keys, n, func(b *batch, page *page) error {
+			given := b.claims.Permit(moves)
+			decisions, err := o.addStates(ctx, b, page, o.moved)
+			if err != nil {
+				return err
+			}
+			o.entities.nominate(decisions)
+			if err := o.entities.nominateFormers(ctx, true); err != nil {
+				return err
+			}
+			// Of a move that has ended nothing is proved any more: Movers reads its key again.
+			return o.addAbsences(ctx, b, page, given, decisions)
+		})
 	})
 }
 

@@ -301,7 +301,8 @@ func (r *republishing) values(keys []string) ([][][]byte, error) {
 	values := make([][][]byte, len(keys))
 	for i, key := range keys {
 		var err error
-		if values[i], err = r.opts.Encoder.KeyValues([]byte(key), nil); err != nil {
+		// It may be one of another table, whose key columns are of other kinds.
+		if values[i], err = r.opts.Encoder.KeyValues([]byte(key), nil); err != nil && !(r.opts.Shared && len(values[i]) > 0) {
 			return nil, fmt.Errorf("the key %.200q: %w: write it as messages of the entity have it", key, err)
 		}
 	}

@@ -212,6 +212,14 @@ func (t *Inspection) CheckKey() (unproved *inspect.Finding) {
 	return nil
 }
 
+// BinaryKey names the columns of the KEY that hold bytes.
+func (t *Inspection) BinaryKey() string {
+	return strings.Join(slices.DeleteFunc(slices.Clone(t.Spec.Key), func(key string) bool {
+		column, _ := t.Table.Column(key)
+		return column.Kind != source.Binary
+	}), ", ")
+}
+
 // lacksProof says what there is in place of an index that proves the key.
 func (t *Inspection) lacksProof() string {
 	if slices.ContainsFunc(t.Table.Indexes, func(i Index) bool { _, covered := t.Table.within(&i, t.Spec.Key); return i.Unique && covered }) {

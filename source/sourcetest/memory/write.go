@@ -175,14 +175,20 @@ func textOf(loose bool, tuple [][]byte) string {
 	return string(text)
 }
 
-// AddColumn adds a column that is NULL in every row.
+// AddColumn adds a column that is NULL in every row, or alters the one of that name, whose values
+// stay.
 func (t *Table) AddColumn(column source.Column) {
 	defer t.locked()()
+	t.version++
+	if at := t.column(column.Name); at >= 0 {
+		t.list = slices.Clone(t.list)
+		t.list[at] = column
+		return
+	}
 	t.list = append(slices.Clone(t.list), column)
 	for i, r := range t.rows {
 		t.rows[i].values = append(slices.Clip(r.values), nil)
 	}
-	t.version++
 }
 
 // DropColumn removes a column, which must not be the id.
