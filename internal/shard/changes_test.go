@@ -135,22 +135,15 @@ func TestUpdatesWhereEvidenceDoesNotCount(t *testing.T) {
 			updates := func() []string {
 				return slices.DeleteFunc(b.news(t, 3), func(text string) bool { return strings.HasPrefix(text, "Added") })
 			}
-			b.table.Move("replica", true)
-			b.run(t)
-			after(t, 30*time.Second)
-			b.table.OpenUpdate(1, "e1", "2", "0", now())
-			after(t, 500*time.Millisecond)
-			b.table.CommitUpdate(1)
-			b.table.OpenUpdate(2, "e2", "2", "0", now())
-			after(t, 15*time.Second)
-			b.table.CommitUpdate(2)
+			s := b.play(t, `
+				server replica replica; run; pass 30s; begin-update 1 e1 2 0 now; pass 500ms; commit-update 1;
+				begin-update 2 e2 2 0 now; pass 15s; commit-update 2`)
 			b.keepInserting(t, time.Minute, perSecond)
 			if got := updates(); !slices.Equal(got, []string{"Modified e1=2"}) {
 				t.Errorf("said %q: only what is committed within the look-back is seen there", got)
 			}
 			// Once evidence counts, what is within the reach is found.
-			b.table.Move("memory", false)
-			after(t, 5*time.Second)
+			s.play("server memory; pass 5s")
 			if got := updates(); !slices.Equal(got, []string{"Modified e1=2", "Modified e2=2"}) {
 				t.Errorf("said %q once the writer answers", got)
 			}

@@ -39,25 +39,19 @@ func TestTheLimitOfDeadLetters(t *testing.T) {
 			for i := range 300 {
 				row(i)
 			}
-			b.opts.DeadLetter, b.opts.BatchRows = deadTopic, 1000
-			b.bus.Reject(refuseRows(101, 250))
-			run := func() (s *shard.Shard, stop func()) {
+			s := b.play(t, "dead-letters; batch 1000; refuse 101 250")
+			play := func(steps string, last uint64) {
 				b.opts.DeadLetterLimit = shard.NewDeadLetterLimit("items", 100, false)
-				return b.run(t)
+				s.play(steps)
+				expectRun(t, b.ids(deadTopic), 101, last)
 			}
-			s, stop := run()
-			stopped(t, s)
-			stop()
-			expectText(t, s.Status().LastError, "more than 100 rows of stream items", "row 201 of items", "too large", "DEAD_LETTER_LIMIT", "restart")
-			expectRun(t, b.ids(deadTopic), 101, 200)
+			play("run; stopped; stop", 200)
+			expectText(t, s.shard.Status().LastError, "more than 100 rows of stream items", "row 201 of items", "too large", "DEAD_LETTER_LIMIT", "restart")
 			// Invariant 1: nothing moves past the row.
 			if got := b.position(t); got > 200 {
 				t.Errorf("position %d, want 200 at most", got)
 			}
-			_, stop = run()
-			b.saved(t, 300)
-			stop()
-			expectRun(t, b.ids(deadTopic), 101, 250)
+			play("run; saved 300; stop", 250)
 			if got := b.ids(topic); len(got) != 150 || !slices.IsSorted(got) {
 				t.Errorf("%d events of the other rows: %s", len(got), short(got))
 			}

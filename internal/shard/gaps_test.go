@@ -231,16 +231,12 @@ func (s *splitSource) ReadIDs(ctx context.Context, ranges []source.Range, uncomm
 	return err
 }
 
-// holding is a bench under GapHold whose row 4 is in flight while row 5 is there.
-func holding(t *testing.T) (b *bench, log *bytes.Buffer, open uint64) {
-	b = newBench(t)
-	log = new(bytes.Buffer)
+// holding has a bench under GapHold whose row 4 is in flight while row 5 is there.
+func holding(t *testing.T) (s *stage, log *bytes.Buffer) {
+	b, log := newBench(t), new(bytes.Buffer)
 	b.opts.Logger = slog.New(slog.NewTextHandler(log, nil))
-	b.opts.GapPolicy, b.opts.PollInterval, b.tick = ledger.GapHold, 100*time.Millisecond, time.Minute
-	b.insert(3)
-	open = b.table.Open("late", old)
-	b.insert(1)
-	return b, log, open
+	b.opts.GapPolicy = ledger.GapHold
+	return b.play(t, "poll-every 100ms; look 1m; insert 3; begin late old; insert 1"), log
 }
 
 func TestEvidenceComesBack(t *testing.T) {
@@ -262,22 +258,15 @@ func TestEvidenceComesBack(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				b, log, open := holding(t)
-				split := &splitSource{Shard: b.table}
-				b.source = split
+				s, log := holding(t)
+				split := &splitSource{Shard: s.table}
+				s.source = split
 				var announced []bool
-				b.opts.Announce = func(traits source.Traits) { announced = append(announced, traits.Evidence) }
-				_, stop := b.run(t)
-				after(t, 2*time.Minute)
-				expectRun(t, b.ids(topic), 1, 3)
-				c.disturb(b, split)
-				after(t, 10*time.Minute)
+				s.opts.Announce = func(traits source.Traits) { announced = append(announced, traits.Evidence) }
+				s.play("run; pass 2m; ids 1-3")
+				c.disturb(s.bench, split)
 				// Nothing is passed while row 4 is in flight.
-				expectRun(t, b.ids(topic), 1, 3)
-				b.table.Commit(open)
-				after(t, time.Second)
-				expectRun(t, b.ids(topic), 1, 5)
-				stop()
+				s.play("pass 10m; ids 1-3; commit; pass 1s; ids 1-5; stop")
 				if got := strings.Count(log.String(), "committed and uncommitted rows"); got > 2 {
 					t.Errorf("%d lines about servers:\n%s", got, log)
 				}
@@ -298,35 +287,22 @@ func after(t *testing.T, d time.Duration) {
 
 func TestEvidenceThatNeverFits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b, _, open := holding(t)
-		split := &splitSource{Shard: b.table}
+		s, _ := holding(t)
+		split := &splitSource{Shard: s.table}
 		split.elsewhere.Store(-1)
-		b.source = split
-		b.run(t)
-		after(t, time.Minute)
-		expectRun(t, b.ids(topic), 1, 3)
+		s.source = split
 		// Age alone decides in the end.
-		after(t, 2*time.Minute)
-		if got := b.ids(topic); !slices.Equal(got, []uint64{1, 2, 3, 5}) {
-			t.Errorf("got rows %v behind row %d, which is in flight", got, open)
-		}
+		s.play("run; pass 1m; ids 1-3; pass 2m; ids 1-3 5")
 	})
 }
 
 // TestServersThatTakeTurns: behind a proxy that alternates, traits are asked about ever less.
 func TestServersThatTakeTurns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b, _, _ := holding(t)
+		s, _ := holding(t)
 		asked := 0
-		b.opts.Announce = func(source.Traits) { asked++ }
-		_, stop := b.run(t)
-		for range 10 * 60 * 5 {
-			b.table.Move("a", false)
-			after(t, 100*time.Millisecond)
-			b.table.Move("b", false)
-			after(t, 100*time.Millisecond)
-		}
-		stop()
+		s.opts.Announce = func(source.Traits) { asked++ }
+		s.play("run; times 3000 server a | pass 100ms | server b | pass 100ms; stop")
 		if asked < 5 || asked > 20 {
 			t.Errorf("traits are asked about %d times in ten minutes", asked)
 		}

@@ -240,8 +240,7 @@ func asked(t testing.TB, s *shard.Shard, state stream.RepublishState) *shard.Rep
 // and has other rows under its ids.
 func TestRepublishAfterAFailover(t *testing.T) {
 	b := newBench(t)
-	_, _, stop := newPublishedBench(t, b)
-	stop()
+	newPublished(t, b).stop()
 	b.request(t, &stream.Republish{From: 120, To: 137})
 	failOver := sync.OnceFunc(func() { b.fails(127, "second"); write(b.table, "new", 1, 40) })
 	b.hook = func(q source.Query) error {

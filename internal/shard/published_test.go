@@ -57,14 +57,12 @@ func (b *bench) fails(last uint64, server string) {
 	b.table.Move(server, false)
 }
 
-// newPublishedBench is a bench that has published the rows 1 to 137, and a gate before its reads.
-func newPublishedBench(t *testing.T, b *bench) (s *shard.Shard, g *gate, stop func()) {
-	g = new(gate)
-	b.hook = g.pass
-	write(b.table, "old", 1, 137)
-	s, stop = b.run(t)
-	b.saved(t, 137)
-	return s, g, stop
+// newPublished has a bench publish the rows 1 to 137, and puts a gate before its reads.
+func newPublished(t *testing.T, b *bench) *stage {
+	s := b.play(t, "")
+	b.hook = s.gate.pass
+	s.play("write old 1 137; run; saved 137")
+	return s
 }
 
 // names returns the names that the last event of each row says.
@@ -103,20 +101,15 @@ func TestIDsUsedAgainAfterAFailover(t *testing.T) {
 				// No CREATED tells rows apart.
 				b.table = bare()
 			}
-			failOver := func() { b.fails(127, "second"); write(b.table, "new", 1, 40) }
-			s, g, stop := newPublishedBench(t, b)
+			s := newPublished(t, b)
 			if running {
-				g.between(failOver)
+				s.play("between fail-over 127 | write new 1 40")
 			} else {
-				stop()
-				failOver()
-				s, stop = b.run(t)
+				s.play("stop; fail-over 127; write new 1 40; run")
 			}
-			expectText(t, stopped(t, s), shard.ErrIDsReused.Error(), "10 were others, from id 128 on", "bridge checkpoint set items items 127;")
-			expectRun(t, b.ids(topic), 1, 137)
-			stop()
 			// A restart changes nothing.
-			b.play(t, "run; stopped; stop; set 127; run-to 167")
+			s.play("stopped; error " + shard.ErrIDsReused.Error() + `; error 10 were others, from id 128 on;
+				error bridge checkpoint set items items 127; ids 1-137; stop; run; stopped; stop; set 127; run-to 167`)
 			b.expectNames(t)
 		})
 	}
@@ -178,37 +171,31 @@ func TestComparisonsThatNeverFit(t *testing.T) {
 // to 137 are about other entities.
 func TestIDsUsedAgainInACapabilityStream(t *testing.T) {
 	b := newViewBench(t, false)
-	s, g, _ := newPublishedBench(t, b)
-	g.between(func() { b.fails(127, "second"); write(b.table, "new", 1, 40) })
-	expectText(t, stopped(t, s), "from id 128 on", "bridge reconcile --allow-deletes items")
-	if !s.Accept() {
+	s := newPublished(t, b)
+	s.play("between fail-over 127 | write new 1 40; stopped; error from id 128 on; error bridge reconcile --allow-deletes items")
+	if !s.shard.Accept() {
 		t.Fatal("a person cannot agree")
 	}
-	eventually(t, "the shard goes on", func() bool {
-		return b.count(topic) == 177 && s.Status().State == shard.Running && b.position(t) == 167
-	})
+	s.play("count 177; running; saved 167")
 }
 
 // TestReconcileComparesTheRowsPublishedLast: a table was restored in place and filled again between
 // two polls. Only its rows show that, and nothing may be called verified.
 func TestReconcileComparesTheRowsPublishedLast(t *testing.T) {
 	b := newBench(t)
-	s, g, _ := newPublishedBench(t, b)
+	s := newPublished(t, b)
 	confirm := func() error {
-		_, err := s.Nominate(t.Context(), reconcile.Nomination{Published: true})
+		_, err := s.shard.Nominate(t.Context(), reconcile.Nomination{Published: true})
 		return err
 	}
 	must.OK(t, confirm())
-	g.between(func() { b.table.Lose(127); write(b.table, "new", 1, 40) })
-	b.saved(t, 167)
-	for id := uint64(138); id <= 167; id++ {
-		// What would hide it: newer rows that are as they were published.
-		b.table.Delete(id)
-	}
+	s.gate.between(func() { b.table.Lose(127); write(b.table, "new", 1, 40) })
+	// What would hide it: newer rows that are as they were published.
+	s.play("saved 167; delete 138-167")
 	if err := confirm(); err == nil {
 		t.Error("nothing is found")
 	}
-	expectText(t, stopped(t, s), "bridge checkpoint set items items 127;")
+	s.play("stopped; error bridge checkpoint set items items 127")
 }
 
 // TestIDsUsedAgainByAnOpenTransaction: the ids are used, and not committed, when the new server is
@@ -230,28 +217,17 @@ func TestIDsUsedAgainByAnOpenTransaction(t *testing.T) {
 			b.opts.LostEvery, b.opts.PublishedRows = 5*time.Millisecond, 64
 			former := newFormerServer(b)
 			b.source = former
-			s, g, stop := newPublishedBench(t, b)
-			var open []uint64
-			g.between(func() {
-				b.fails(127, "second")
-				for range 20 {
-					open = append(open, b.table.Open("new", "2021-01-01 00:00:00.000000"))
-				}
-			})
+			s := newPublished(t, b)
+			s.play("between fail-over 127 | times 20 begin new old")
 			for done := 0; done < int(c.rows); done += 20 {
-				write(b.table, "new", done+1, 20)
-				b.saved(t, 147+uint64(done)+20)
+				s.play(fmt.Sprintf("write new %d 20; saved %d", done+1, 147+done+20))
 			}
 			if c.restart {
-				stop()
-				s, _ = b.run(t)
+				s.play("stop; run")
 			}
 			former.left.Store(c.former)
 			eventually(t, "the former server has answered", func() bool { return former.answers.Load() >= c.former })
-			for _, id := range open {
-				b.table.Commit(id)
-			}
-			expectText(t, stopped(t, s), "from id 128 on", "bridge checkpoint set items items 127;")
+			s.play("commit; stopped; error from id 128 on; error bridge checkpoint set items items 127")
 		})
 	}
 }

@@ -28,6 +28,7 @@ type stage struct {
 	copied store.Store
 	full   *faultyStore
 	free   func()
+	gate   gate
 	began  time.Time
 }
 
@@ -229,6 +230,8 @@ func (s *stage) process(name string, w []string) bool {
 		synctest.Wait()
 	case "polls": // N
 		s.polls(s.TB, int(s.Number(w[0])))
+	case "between": // STEP | STEP... that happen between two reads
+		s.gate.between(func() { s.play(strings.ReplaceAll(strings.Join(w, " "), "|", ";")) })
 	case "moment":
 		s.began = time.Now()
 	case "soon": // behind moment

@@ -191,7 +191,7 @@ func TestWhatIsAcknowledgedIsShown(t *testing.T) {
 	must.OK(t, err)
 	other, err := b.opts.Tap.Listen("other")
 	must.OK(t, err)
-	b.run(t)
+	s := b.play(t, "run")
 	var got []*tap.Event
 	more := func(want int) {
 		t.Helper()
@@ -201,26 +201,15 @@ func TestWhatIsAcknowledgedIsShown(t *testing.T) {
 			return left == 0 && len(got) >= want
 		})
 	}
-	release := b.bus.Pause(0)
-	b.table.Insert("a", "1", "0", now())
+	s.play("hold 0; row a 1 0 now")
 	eventually(t, "a batch is handed to the bus", func() bool { return b.bus.Publishes() > 0 })
 	if events, _ := listener.Drain(); len(events) > 0 {
 		t.Error("an event is shown that the bus has not acknowledged")
 	}
-	release()
-	more(1)
-	b.bus.Reject(func(m *sink.Message) string {
-		if bytes.Contains(m.Value, []byte("refused")) && m.Destination == topic {
-			return "too large"
-		}
-		return ""
-	})
-	b.table.Insert("b", "refused", "0", now())
-	more(2)
-	b.table.Replace("a", "1", "1", now())
-	more(3)
-	b.table.Insert("c", "3", "0", now())
-	more(4)
+	for i, steps := range []string{"free", "refuse refused; row b refused 0 now", "replace a 1 1 now", "row c 3 0 now"} {
+		s.play(steps)
+		more(i + 1)
+	}
 
 	var events []sink.Message
 	for _, m := range b.bus.Messages(topic) {
@@ -385,7 +374,7 @@ func TestLagCounts(t *testing.T) {
 		}
 	})
 	t.Run("a row whose CREATED lies in the future from when it was first seen", func(t *testing.T) {
-		s := newBench(t).play(t, "window 1h; row ahead 2099; run")
+		s := newBench(t).play(t, "window 1h; row ahead ago=-20000h; run")
 		eventually(t, "grows", func() bool { return lagOf(s.shard.Status()) > 100*time.Millisecond })
 	})
 }
