@@ -136,7 +136,7 @@ func (p *plant) status(at int, what string) any {
 	return map[string]any{
 		"waiting": s.Waiting, "failed": s.Totals.Failed, "ended": s.Totals.Ended, "modified": s.Totals.Modified, "scanned": s.Totals.Scanned,
 		"running": s.Running, "error": s.LastError != "", "resumed": last.Resumed, "rows": last.Rows,
-		"guard": s.Guard, "dry": dry.Modified, "examples": len(dry.Differences),
+		"guard": s.Guard, "ago": time.Since(s.LastEnded).Round(time.Second), "dry": dry.Modified, "examples": len(dry.Differences),
 	}[what]
 }
 
@@ -159,7 +159,7 @@ func TestSchedulerRuns(t *testing.T) {
 				tripped.Guard, short.Started = "tripped", time.Now().Add(-time.Minute)
 				return []reconcile.Run{ended(time.Hour), tripped, short}
 			},
-			"start; pass 10s; stop; ran 1 0 1; 2:is resumed=true rows=30; 1:is guard=tripped",
+			"start; pass 10s; stop; ran 1 0 1; 2:is resumed=true rows=30; 1:is guard=tripped ago=1m10s",
 		},
 		"requests run before what is due, and run again where only an older run was finished": {
 			func() []reconcile.Run {
