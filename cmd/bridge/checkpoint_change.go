@@ -12,6 +12,7 @@ import (
 	"example.org/bridge/event"
 	"example.org/bridge/internal/stream"
 	"example.org/bridge/internal/terminal"
+	"example.org/bridge/source"
 )
 
 func checkpointSet(p *process) *cobra.Command {
@@ -38,6 +39,10 @@ checkpoint is on the bus (BRIDGE_CHECKPOINT_URL=bus:).
 			kind, err := p.kindOf(ctx, k, key.Stream)
 			if err = errors.Join(err, k.isMine(key)); err != nil {
 				return "", err
+			}
+			if one := p.configured(key.Stream); one != nil && one.Order() == source.OrderNone && id > 0 {
+				return "", fmt.Errorf("the ids of %q have no order, so no id tells what was published: to publish all rows again use the id 0, "+
+					"or bridge republish; to begin again: bridge checkpoint reset %s", key.Stream, key.Stream)
 			}
 			now := time.Now()
 			set := stream.SetPosition{Key: key, Kind: kind, ID: id, Epoch: stream.NextEpoch(&k.image, now), Now: now}

@@ -237,6 +237,12 @@ func TestCheckpointSet(t *testing.T) {
 			mustCall(t, env, exitFine, "orders t_0: id 20 is now id "+id+", "+says, "checkpoint set orders t_0 "+id)
 		}
 	})
+	t.Run("of ids without an order no id is one to go on behind", func(t *testing.T) {
+		env, _ := filled(t)
+		env = with("BRIDGE_CHECKPOINT_URL", env["BRIDGE_CHECKPOINT_URL"], "BRIDGE_STREAM_ORDERS_KIND", "capability", "BRIDGE_ID_ORDER", "none")
+		mustCall(t, env, exitFailed, "bridge checkpoint reset orders", "checkpoint set orders t_1 41")
+		mustCall(t, env, exitFine, "", "checkpoint set orders t_1 0")
+	})
 	t.Run("knows the kind of the stream by the checkpoint, by the configuration, or not", func(t *testing.T) {
 		for name, c := range map[string]struct {
 			kept, configured string

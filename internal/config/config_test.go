@@ -290,7 +290,7 @@ func TestFormatsOfIDs(t *testing.T) {
 	for name, c := range map[string]struct{ value, want string }{
 		"KIND": {"release", own + "ID_FORMAT: is for capability streams"}, "ID_ORDER": {"strict", own + "ID_ORDER: is strict"},
 		"GAP_POLICY": {"late", own + "GAP_POLICY: has no meaning"}, "GAP_TTL": {"2h", own + "GAP_TTL: has no meaning"},
-		"START": {"latest", own + "START: is not beginning"}, "ID_FORMAT": {"uuid4", own + "ID_FORMAT"},
+		"START": {"latest", own + "START: is not beginning, and with " + own + "ID_FORMAT=ulid"}, "ID_FORMAT": {"uuid4", own + "ID_FORMAT"},
 	} {
 		env := settingsOf{}
 		maps.Copy(env, good)
@@ -298,5 +298,9 @@ func TestFormatsOfIDs(t *testing.T) {
 		if _, err := Load(env.Environ(), &Redactor{}); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s=%s: %v", name, c.value, err)
 		}
+	}
+	random := with(own+"KIND", "capability", "BRIDGE_ID_ORDER", "none", own+"START", "7")
+	if _, err := Load(random.Environ(), &Redactor{}); err == nil || !strings.Contains(err.Error(), own+"START: is not beginning, and with "+own+"ID_ORDER=none") {
+		t.Errorf("START where ids have no order: %v", err)
 	}
 }

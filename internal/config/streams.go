@@ -61,13 +61,7 @@ func (l *streamLoader) load() Stream {
 	}
 	l.warnOfTombstones()
 	l.contradictions()
-	if s.Order() == source.OrderNone && l.env[l.begin+rateName] != "" {
-		setting := "ID_ORDER=none"
-		if s.IDFormat() != "" {
-			setting = "ID_FORMAT=" + s.IDValues
-		}
-		l.warn(l.begin+rateName, "has no effect with %s%s, where reconcile alone reads the rows: set %sRECONCILE_RATE", l.begin, setting, l.begin)
-	}
+	l.checkOrder()
 	l.checkFormat()
 	l.payload()
 	l.checkStale()
@@ -182,6 +176,23 @@ func (l *streamLoader) contradictions() {
 	}
 }
 
+// checkOrder finds what does not go with ids without an order.
+func (l *streamLoader) checkOrder() {
+	if l.stream.Order() != source.OrderNone {
+		return
+	}
+	setting := "ID_ORDER=none"
+	if l.stream.IDFormat() != "" {
+		setting = "ID_FORMAT=" + l.stream.IDValues
+	}
+	if l.env[l.begin+rateName] != "" {
+		l.warn(l.begin+rateName, "has no effect with %s%s, where reconcile alone reads the rows: set %sRECONCILE_RATE", l.begin, setting, l.begin)
+	}
+	if l.stream.Start != (Start{}) {
+		l.add(l.begin+"START", "is not beginning, and with %s%s nothing tells a row of before from one that was committed late: remove it", l.begin, setting)
+	}
+}
+
 // checkFormat finds what does not go with ids that are not integers.
 func (l *streamLoader) checkFormat() {
 	variable := l.begin + "ID_FORMAT"
@@ -198,9 +209,6 @@ func (l *streamLoader) checkFormat() {
 		if l.env[l.begin+name] != "" {
 			l.add(l.begin+name, "has no meaning with %s, whose ids have no gaps: remove it", variable)
 		}
-	}
-	if l.stream.Start != (Start{}) {
-		l.add(l.begin+"START", "is not beginning, and with %s nothing tells a row of before from one that was committed late: remove it", variable)
 	}
 }
 

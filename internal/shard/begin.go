@@ -60,6 +60,9 @@ func (s *Shard) begin(ctx context.Context) (*owner, error) {
 	if err := s.opening.commitMeaning(ctx); err != nil {
 		return nil, err
 	}
+	if err := s.server.refuseTailless(); err != nil {
+		return nil, err
+	}
 	if s.opening.fromFirst {
 		if err := s.opening.restart(ctx, list); err != nil {
 			return nil, err
@@ -84,9 +87,6 @@ func (s *Shard) begin(ctx context.Context) (*owner, error) {
 	}
 	entities := newEntities(&s.opts, s.retrier, s.gaps)
 	if err := s.opening.snapshot(ctx, entities); err != nil {
-		return nil, err
-	}
-	if err := s.server.refuseTailless(); err != nil {
 		return nil, err
 	}
 	position := s.gaps.position()

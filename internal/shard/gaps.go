@@ -221,10 +221,10 @@ func (g *gaps) missing(id uint64) (is bool) {
 // floor returns the id up to which rows are recorded and not published where the view has nothing
 // of them, 0 where it has all that were there when the shard began: then a row without an entry is
 // new, also one below the floor. With a lost store those that were recorded are unknown until a
-// reconcile has compared the table (rule 16).
+// reconcile has compared the table (rule 16). Ids without an order do not tell.
 func (g *gaps) floor() uint64 {
 	s := g.stored()
-	if s.Snapshot == (source.Range{}) && !s.ReconcileDue {
+	if s.Snapshot == (source.Range{}) && (!s.ReconcileDue || g.server.tailless()) {
 		return 0
 	}
 	// A command may have put the shard further on than the floor.

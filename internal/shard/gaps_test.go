@@ -12,8 +12,11 @@ import (
 	"testing/synctest"
 	"time"
 
+	"example.org/bridge/checkpoint/store"
 	"example.org/bridge/event"
 	"example.org/bridge/internal/shard"
+	"example.org/bridge/internal/stream"
+	"example.org/bridge/reconcile"
 	"example.org/bridge/sink"
 	"example.org/bridge/source"
 	"example.org/bridge/source/ledger"
@@ -72,6 +75,28 @@ func TestALateRowComesBeforeNewerOnes(t *testing.T) {
 
 func TestIDsWithoutOrderAreNotTailed(t *testing.T) {
 	newBench(t).play(t, "unordered; insert 5; run; stopped; ids")
+}
+
+// TestIDsWithoutOrderHaveNoFloor: no id tells a row from before START from one that was inserted
+// since, so START is refused. Where it was not, no row is taken for one from before.
+func TestIDsWithoutOrderHaveNoFloor(t *testing.T) {
+	b := newViewBench(t, false)
+	b.opts.Start, b.opts.IDOrder = shard.Start{Latest: true}, source.OrderStrict
+	b.table.InsertAt(50, "a", "1", "0")
+	_, stop := b.run(t)
+	eventually(t, "the table is recorded", func() bool { return b.snapshotTaken(t) })
+	stop()
+
+	b.opts.IDOrder = source.OrderNone
+	s, stop := b.run(t)
+	expectText(t, stopped(t, s), "START is not beginning")
+	stop()
+	b.apply(t, func(image *store.Image) *store.Batch { return stream.Rebuild(image, "items", time.Now()) })
+	b.opts.Start = shard.Start{}
+	b.table.InsertAt(30, "b", "1", "0")
+	s, _ = b.run(t)
+	nominate(t, s, reconcile.Nomination{Rows: []source.Range{{First: 30, Last: 30}}})
+	b.expectSaid(t, "Added b=1")
 }
 
 // countedIDs counts the reads of late rows and of ids.

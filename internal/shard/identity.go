@@ -60,10 +60,17 @@ func (s *server) readTraits(ctx context.Context) error {
 // find rows.
 func (s *server) tailless() bool { return s.traits.Order == source.OrderNone }
 
-// refuseTailless is the error of a release stream whose ids have no order.
+// refuseTailless is the error of a shard whose ids have no order and must have one: it is of a
+// release stream, or begins behind rows that are there, which no id tells from later ones.
 func (s *server) refuseTailless() error {
-	if !s.tailless() || s.opts.Kind == event.Capability {
+	switch {
+	case !s.tailless():
 		return nil
+	case s.opts.Kind == event.Capability && s.opts.Start == (Start{}):
+		return nil
+	case s.opts.Kind == event.Capability:
+		return option.Errorf("%w: %s is not beginning, and without an order of the ids (%s) nothing tells a row of before from one that was committed late: "+
+			"remove %s, or set %s if they have an order", source.ErrUnfit, option.Start, s.traits.OrderWhy, option.Start, option.IDOrder)
 	}
 	return option.Errorf("%w: ids without an order (%s) cannot be tailed, and a release stream is nothing but its tail: "+
 		"set %s if they have one, or make it a capability stream, which reconcile alone can publish", source.ErrUnfit, s.traits.OrderWhy, option.IDOrder)
