@@ -260,12 +260,17 @@ func (p *pass) forget(ctx context.Context) error {
 	if p.opts.Kind == event.Release {
 		return nil
 	}
+	// Since when they are is by the host's clock. One of the two may have jumped.
+	now := p.run.Clock
+	if p.run.Started.Before(now) {
+		now = p.run.Started
+	}
 	if p.opts.StaleAfter == 0 && !p.resumed {
-		if err := p.forgetBefore(ctx, p.key(), p.run.Clock.Add(-keptGone)); err != nil {
+		if err := p.forgetBefore(ctx, p.key(), now.Add(-keptGone)); err != nil {
 			return err
 		}
 	}
-	return p.forgetBefore(ctx, store.Key{Stream: p.opts.Stream}, p.run.Clock.Add(-keptStale))
+	return p.forgetBefore(ctx, store.Key{Stream: p.opts.Stream}, now.Add(-keptStale))
 }
 
 // forgetBefore drops the entities of a shard, of all without one, that are absent since before.

@@ -294,6 +294,11 @@ func testVerifiedThrough(t *testing.T) {
 	if report := w.run(reconcile.Mode{}); !report.VerifiedThrough.Equal(want) {
 		t.Errorf("verified through %v while the tail is behind", report.VerifiedThrough)
 	}
+	w.tail(20)
+	now = now.Add(-time.Hour)
+	if report := w.run(reconcile.Mode{}); !report.VerifiedThrough.Equal(now.Add(-time.Millisecond)) {
+		t.Errorf("verified through %v behind a clock that was set back to %v", report.VerifiedThrough, now)
+	}
 }
 
 // TestDryRunShowsDeletes: deletes are among the examples however many other differences come first.
@@ -337,9 +342,11 @@ func TestReleaseIsVerifiedOnlyWhereItsRowsAreTheSame(t *testing.T) {
 }
 
 // TestARunForgetsWhatIsGoneForLong: the entity "old" for eight days, "new" for six, "other" of
-// another table, whose rows it has not read, for a year less a day, and "oldest" for more.
+// another table, whose rows it has not read, for a year less a day, and "oldest" for more. The
+// database's clock has jumped by two days.
 func TestARunForgetsWhatIsGoneForLong(t *testing.T) {
 	w := newWorld(t, event.Capability)
+	w.table.Clock = func() time.Time { return time.Now().Add(48 * time.Hour) }
 	w.fill("a", 10)
 	for name, e := range map[string]struct {
 		shard string

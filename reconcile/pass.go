@@ -95,6 +95,10 @@ func (p *pass) begin(ctx context.Context) error {
 			Allowed: allowed, Guard: last.Guard, Verified: last.Verified,
 		}
 	}
+	if p.run.Verified.After(p.page.Now) {
+		// The database's clock was set back.
+		p.run.Verified = time.Time{}
+	}
 	p.drop = p.run.Waiting == 0
 	if p.unjudged != "" {
 		// A run that is resumed must not forget it.

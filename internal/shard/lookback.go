@@ -73,6 +73,10 @@ func (c *changes) beginLookBack(ctx context.Context, publish publish) error {
 	begin := now
 	if !back.covered.IsZero() && back.covered.Before(begin) {
 		begin = back.covered
+		if now.Sub(begin) > c.opts.LookBack {
+			// Nothing was read for a while: what was within the reach then may have been committed since.
+			c.far.running, c.far.watch.low = false, older(c.far.watch.low, c.column.Text(begin.Add(-c.opts.Reach), c.opts.Zone))
+		}
 	}
 	if at, ok := c.column.Time([]byte(c.after.Modified), c.opts.Zone); ok && at.Before(begin) {
 		begin = at
@@ -166,6 +170,11 @@ func (r *recent) from(now time.Time) time.Time {
 		return limit
 	}
 	return r.oldFrom
+}
+
+// setBack notes that the database's clock was set back by d.
+func (r *recent) setBack(d time.Duration) {
+	r.youngFrom, r.oldFrom = r.youngFrom.Add(-d), r.oldFrom.Add(-d)
 }
 
 // watch holds changes in flight: rows whose MODIFIED was read at READ UNCOMMITTED and is not

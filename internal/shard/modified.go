@@ -82,6 +82,9 @@ type publish func(ctx context.Context, rows []source.Range) error
 // changed.
 func (c *changes) follow(ctx context.Context, column source.Column, publish publish) error {
 	now, looked := c.reader.databaseNow(), c.poll.inFlight
+	if back := c.poll.now.Sub(now); back > c.opts.LookBack {
+		c.recent.setBack(back)
+	}
 	c.poll = changesPoll{
 		began: time.Now(), now: now, over: column.Text(now.Add(-column.Resolution()), c.opts.Zone),
 		inFlight: c.server.traits.Evidence && !c.server.agreement.skips(time.Now()),

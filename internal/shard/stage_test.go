@@ -151,6 +151,9 @@ func (s *stage) onTable(name string, w []string) bool {
 		s.table.RollbackUpdate(s.Number(w[0]))
 	case "server": // NAME, or NAME replica
 		s.table.Move(w[0], len(w) > 1)
+	case "set-back": // TIME, of the database's clock
+		d := s.Duration(w[0])
+		s.table.Clock = func() time.Time { return time.Now().Add(-d) }
 	case "drop-index":
 		s.table.DropIndex()
 	case "away", "missing": // at N reads, or for ever
