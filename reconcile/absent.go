@@ -244,8 +244,8 @@ func (p *pass) finish(ctx context.Context) error {
 		return nil
 	}
 	p.answered = p.demand
-	if p.opts.Kind == event.Release && p.unjudged != "" {
-		// What another server lacks may be a row that was missed.
+	if p.away || p.opts.Kind == event.Release && p.unjudged != "" {
+		// What another server lacks may be a row that was missed; what waits was not compared.
 		return nil
 	}
 	if err := p.opts.Owner.Reconciled(ctx, p.demand.number); err != nil {

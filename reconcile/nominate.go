@@ -10,6 +10,7 @@ import (
 	"example.org/bridge/checkpoint/store"
 	"example.org/bridge/event"
 	"example.org/bridge/internal/panics"
+	"example.org/bridge/internal/stream"
 	"example.org/bridge/source"
 )
 
@@ -23,8 +24,10 @@ type nominator struct {
 	timeout time.Duration
 	// alone makes nominations run in the caller's goroutine.
 	alone bool
-	// count is called with the verdict of each nomination.
+	// count is called with the verdict of each nomination, away where entities of it wait for
+	// another database.
 	count func(Verdict)
+	away  func(error)
 
 	ranges, spare []source.Range
 	ids           int
@@ -93,6 +96,10 @@ func (n *nominator) wait() error {
 	o := <-n.flying
 	n.flying = nil
 	n.count(o.verdict)
+	if errors.Is(o.err, stream.ErrAway) {
+		n.away(o.err)
+		return nil
+	}
 	return o.err
 }
 

@@ -24,6 +24,8 @@ type pass struct {
 	resumed bool
 	// unjudged says why absence is not judged; empty if it is.
 	unjudged string
+	// away says that entities wait for another database of the stream.
+	away bool
 	// highest is the highest id of the table when the pass began, top when it was last read.
 	highest, top uint64
 	// saved is when the run was last saved.
@@ -106,7 +108,7 @@ func (p *pass) begin(ctx context.Context) error {
 	}
 	p.began, p.saved, p.top = p.run.After, time.Now(), p.page.MaxID
 	p.view = viewCursor{reconciler: p.Reconciler, after: p.run.After}
-	p.rows = nominator{nominate: p.opts.Owner.Nominate, timeout: p.opts.RetryLimit, count: p.count}
+	p.rows = nominator{nominate: p.opts.Owner.Nominate, timeout: p.opts.RetryLimit, count: p.count, away: p.isAway}
 	if p.mode.DryRun {
 		if err := p.dry.begin(ctx, p); err != nil {
 			return err
@@ -167,6 +169,12 @@ func (p *pass) unjudge(why string) {
 	}
 	// A run that is resumed must not forget it.
 	p.run.Server = ""
+}
+
+// isAway notes that the run goes on though a database with other tables of the stream is away.
+func (p *pass) isAway(err error) {
+	p.away = true
+	p.unjudge(p.opts.Text(err))
 }
 
 // count adds the events that the owner published.

@@ -225,6 +225,9 @@ const (
 	allowedFor = time.Hour
 	// forgetSlice is how many entities are forgotten at once.
 	forgetSlice = 2000
+	// AwayLimit is how long a run waits where another database of the stream does not answer: then
+	// it goes on without a verdict about the entities that wait for that.
+	AwayLimit = 10 * time.Second
 	// keysAtOnce is how many keys are read at once in all tables of a stream.
 	keysAtOnce = 200
 )
@@ -282,8 +285,9 @@ func (c *Verdict) Add(v Verdict) {
 // Owner publishes a shard.
 type Owner interface {
 	// Nominate blocks until the rows and entities of n have been read and the differences were
-	// published, by the owner or, where an entity moves, by another, and applied. An error says
-	// that the shard stopped or ctx ended; any part of n may have been published.
+	// published, by the owner or, where an entity moves, by another, and applied. An error that
+	// wraps [stream.ErrAway] says that the others were, and some wait for a database; another one
+	// that the shard stopped or ctx ended, and any part of n may have been published.
 	Nominate(ctx context.Context, n Nomination) (Verdict, error)
 	// Reach returns the saved position of the shard, up to which a scan may judge; false while the
 	// shard does not run.

@@ -3,9 +3,11 @@ package reconcile
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
+	"time"
 
 	"example.org/bridge/checkpoint/store"
 	"example.org/bridge/event"
@@ -368,12 +370,21 @@ func (p *pass) withoutRows(ctx context.Context, entities []store.Change) ([]stor
 			keys[i] = part[i].Entity
 		}
 		var reading stream.FoundRows
+		var away error
+		began := time.Now()
 		err := p.retry(ctx, "read the tables of the stream by key", func() (err error) {
 			reading, err = p.opts.ReadKeys(ctx, "", keys)
+			if errors.Is(err, stream.ErrAway) && time.Since(began) >= AwayLimit {
+				away, err = err, nil
+			}
 			return err
 		})
 		if err != nil {
 			return nil, err
+		}
+		if away != nil {
+			p.isAway(away)
+			return nil, nil
 		}
 		if reading.Unproved {
 			p.unjudge("another table was read from a server that does not take the writes, as far as can be told")

@@ -135,6 +135,11 @@ func (k *keys) of(shard string) []*keyTable {
 func (t *keyTable) read(ctx context.Context, entities [][]byte, each func(source.Row) error) (proved bool, err error) {
 	ctx, cancel := t.sources.whileUp(ctx, t.of)
 	defer cancel()
+	defer func() {
+		if away := context.Cause(ctx); err != nil && errors.Is(away, stream.ErrAway) {
+			err = away
+		}
+	}()
 	end, err := t.begin(ctx)
 	if err != nil {
 		return false, err

@@ -17,6 +17,7 @@ import (
 	"example.org/bridge/internal/outage"
 	"example.org/bridge/internal/panics"
 	"example.org/bridge/internal/shard"
+	"example.org/bridge/internal/stream"
 	"example.org/bridge/source"
 )
 
@@ -196,7 +197,7 @@ func (s *Sources) note(d *database, err error) {
 	if d.down = err; err == nil {
 		return
 	}
-	d.down = fmt.Errorf("%s does not answer: %w", d.Label(), err)
+	d.down = fmt.Errorf("%s %w: %w", d.Label(), stream.ErrAway, err)
 	for cancel := range d.waits {
 		(*cancel)(d.down)
 	}

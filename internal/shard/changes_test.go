@@ -65,7 +65,7 @@ func TestUpdatesInFlight(t *testing.T) {
 		},
 		"a late one behind a clock that was set back": {`
 			pass 15m; update 1 e1 2 0 now; pass 15m; update 3 e3 2 0 now; pass 5s; set-back 12m; update 2 e2 2 0 ago=17m; pass 1s`,
-			"Modified e1=2, Modified e3=2, Modified e2=2",
+			"Modified e1=2, Modified e2=2, Modified e3=2",
 		},
 		"what is rolled back, and what is committed beside it": {`
 			begin-update 2 e2 2 0 now; begin-update 3 e3 2 0 now; pass 15s; roll-back 2; commit-update 3; pass 1s`, "Modified e3=2",

@@ -3,6 +3,7 @@ package shard
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -32,7 +33,9 @@ type nomination struct {
 	ctx context.Context
 	// open counts the lists of entities that Movers has, and one more until all that the owner has
 	// handed over is committed; saved is closed at 0.
-	open  atomic.Int64
+	open atomic.Int64
+	// left says that Movers goes on with some when nobody waits, since a database is away.
+	left  atomic.Bool
 	saved chan struct{}
 	// mu guards verdict.
 	mu      sync.Mutex
@@ -73,9 +76,16 @@ func (n *nomination) move(ctx context.Context, e *entities, keys [][]byte) error
 	n.open.Add(1)
 	go func() {
 		defer n.done()
-		for _, done := range waits {
+		began, away := time.Now(), e.opts.Movers.Away()
+		for len(waits) > 0 {
 			select {
-			case <-done:
+			case <-waits[0]:
+				waits = waits[1:]
+			case <-away:
+				if away = e.opts.Movers.Away(); time.Since(began) >= reconcile.AwayLimit {
+					n.left.Store(true)
+					return
+				}
 			case <-n.ctx.Done():
 				return
 			case <-ctx.Done():
@@ -184,8 +194,14 @@ func (s *Shard) Nominate(ctx context.Context, named reconcile.Nomination) (recon
 	if err := s.nominator.nominate(ctx, n); err != nil {
 		return reconcile.Verdict{}, err
 	}
+	if n.left.Load() {
+		return n.verdict, errLeft
+	}
 	return n.verdict, nil
 }
+
+// errLeft is what is returned of entities that wait for another database.
+var errLeft = fmt.Errorf("a database that has other tables of the stream %w", stream.ErrAway)
 
 // Publish hands moves to the owner, and does not wait for the bus. The error says that the shard
 // does not run, or is busy: the moves are tried again later.

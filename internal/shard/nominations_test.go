@@ -78,6 +78,34 @@ func TestNominationsThatTheirCallerLeaves(t *testing.T) {
 	eventually(t, "nobody waits any more", func() bool { return runtime.NumGoroutine() < before+times/2 })
 }
 
+// TestNominationsThatWaitForAnotherDatabase: who nominates an entity waits for a database that is
+// away as long as it may be back soon. The entity is published once it is.
+func TestNominationsThatWaitForAnotherDatabase(t *testing.T) {
+	instantly(t, "of a row that is gone", func(t *testing.T) {
+		b := newViewBench(t, false)
+		b.opts.Shared = true
+		b.table.Insert("a", "1", "0")
+		var away atomic.Bool
+		b.hook = func(q source.Query) error {
+			if away.Load() && q.Keys != nil && q.Limit == 10_000 {
+				return fmt.Errorf("b %w", stream.ErrAway)
+			}
+			return nil
+		}
+		s, _ := b.run(t)
+		b.expectSaid(t, "Added a=1")
+		away.Store(true)
+		b.table.Delete(1)
+		began := time.Now()
+		_, err := s.Nominate(t.Context(), reconcile.Nomination{Entities: [][]byte{[]byte("a")}})
+		if took := time.Since(began); !errors.Is(err, stream.ErrAway) || took < reconcile.AwayLimit || took > time.Minute {
+			t.Errorf("after %s: %v", took, err)
+		}
+		away.Store(false)
+		b.expectSaid(t, "Added a=1", "Deleted a")
+	})
+}
+
 // Two large rows of one key: the page with the key is cut behind the first one.
 func TestTwoLargeRowsOfOneKey(t *testing.T) {
 	b := newViewBench(t, false)

@@ -3,6 +3,7 @@ package stream
 import (
 	"cmp"
 	"context"
+	"errors"
 	"maps"
 	"slices"
 	"sync/atomic"
@@ -19,6 +20,9 @@ type FoundRows struct {
 	// was read. Then no absence is concluded.
 	Unproved bool
 }
+
+// ErrAway is wrapped by an error of MoversOptions.Read where a database does not answer.
+var ErrAway = errors.New("does not answer")
 
 // MoversOptions say how a stream is read and who publishes. Read and Publish must be set.
 type MoversOptions struct {
@@ -59,6 +63,9 @@ type Movers struct {
 	// onDrop is called when a nomination is dropped, since too many wait: a reconcile is due then.
 	// It takes no lock.
 	onDrop func()
+
+	// away is closed, and replaced, at each read that fails since a database of all tables is away.
+	away chan struct{}
 
 	// duplicates counts the decisions about two rows of one key.
 	duplicates atomic.Uint64
@@ -106,7 +113,7 @@ func NewMovers(v *View, opts MoversOptions) *Movers {
 	if opts.Now == nil {
 		opts.Now = time.Now
 	}
-	m := &Movers{view: v, opts: opts, wake: make(chan struct{}, 1), queue: make(map[string]*mover), onDrop: func() {}}
+	m := &Movers{view: v, opts: opts, wake: make(chan struct{}, 1), away: make(chan struct{}), queue: make(map[string]*mover), onDrop: func() {}}
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.movers = m
@@ -153,6 +160,24 @@ func (m *Movers) enqueue(one *mover) {
 	case m.wake <- struct{}{}:
 	default:
 	}
+}
+
+// Away returns what is closed when a read of all tables fails next since a database is away.
+func (m *Movers) Away() <-chan struct{} {
+	m.view.mu.Lock()
+	defer m.view.mu.Unlock()
+	return m.away
+}
+
+// noteAway notes why a read of the tables of shard failed, of all where it is empty.
+func (m *Movers) noteAway(shard string, err error) {
+	if shard != "" || !errors.Is(err, ErrAway) {
+		return
+	}
+	m.view.mu.Lock()
+	defer m.view.mu.Unlock()
+	close(m.away)
+	m.away = make(chan struct{})
 }
 
 // Waiting returns how many entities are in the queue.
@@ -291,6 +316,7 @@ func (m *Movers) decide(ctx context.Context, held []reserved) (moves map[string]
 		// They are of one shard where entities belong to it.
 		reading, failed := m.opts.Read(ctx, held[0].shard, entities)
 		if failed != nil {
+			m.noteAway(held[0].shard, failed)
 			for i := range held {
 				m.unreserve(held[i].name, held[i].number, true)
 			}
