@@ -108,7 +108,11 @@ func (p *pass) begin(ctx context.Context) error {
 	}
 	p.began, p.saved, p.top = p.run.After, time.Now(), p.page.MaxID
 	p.view = viewCursor{reconciler: p.Reconciler, after: p.run.After}
-	p.rows = nominator{nominate: p.opts.Owner.Nominate, timeout: p.opts.RetryLimit, count: p.count, away: p.isAway}
+	p.rows = nominator{nominate: p.opts.Owner.Nominate, timeout: p.opts.RetryLimit, count: p.count}
+	p.rows.away = func(err error) {
+		p.away = true
+		p.unjudge(p.opts.Text(err))
+	}
 	if p.mode.DryRun {
 		if err := p.dry.begin(ctx, p); err != nil {
 			return err
@@ -169,12 +173,6 @@ func (p *pass) unjudge(why string) {
 	}
 	// A run that is resumed must not forget it.
 	p.run.Server = ""
-}
-
-// isAway notes that the run goes on though a database with other tables of the stream is away.
-func (p *pass) isAway(err error) {
-	p.away = true
-	p.unjudge(p.opts.Text(err))
 }
 
 // count adds the events that the owner published.

@@ -383,7 +383,7 @@ func (p *pass) withoutRows(ctx context.Context, entities []store.Change) ([]stor
 			return nil, err
 		}
 		if away != nil {
-			p.isAway(away)
+			p.rows.away(away)
 			return nil, nil
 		}
 		if reading.Unproved {

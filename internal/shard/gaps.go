@@ -148,6 +148,12 @@ func (g *gaps) show(at ledger.Age) {
 		return
 	}
 	g.shown = time.Now()
+	var why error
+	if g.opts.Movers != nil {
+		var since time.Time
+		since, why = g.opts.Movers.Waits(g.opts.Name)
+		g.status.leave(findMoves, since)
+	}
 	p, unlock := g.state.Lock()
 	defer unlock()
 	l := p.Ledger()
@@ -168,7 +174,7 @@ func (g *gaps) show(at ledger.Age) {
 		status.OpenGaps = stats.Ranges
 	})
 	g.warnOfStrays(l.Wide())
-	if open := l.Pending(heldOpen, 1, at.Steady); len(open) > 0 && g.warn() {
+	if open := l.Pending(heldOpen, 1, at.Steady); why == nil && len(open) > 0 && g.warn() {
 		g.opts.Logger.Warn("a transaction holds inserted rows open for long, they are published when it commits",
 			"first", open[0].First, "last", open[0].Last, "for", at.Steady.Sub(open[0].Since).Round(time.Second))
 	}

@@ -74,7 +74,7 @@ func (c *changes) beginLookBack(ctx context.Context, publish publish) error {
 	if !back.covered.IsZero() && back.covered.Before(begin) {
 		begin = back.covered
 		if now.Sub(begin) > c.opts.LookBack {
-			// Nothing was read for a while: what was within the reach then may have been committed since.
+			// Nothing was read for a while. What was within the reach then may be committed by now.
 			c.far.running, c.far.watch.low = false, older(c.far.watch.low, c.column.Text(begin.Add(-c.opts.Reach), c.opts.Zone))
 		}
 	}

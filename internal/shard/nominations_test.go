@@ -101,6 +101,9 @@ func TestNominationsThatWaitForAnotherDatabase(t *testing.T) {
 		if took := time.Since(began); !errors.Is(err, stream.ErrAway) || took < reconcile.AwayLimit || took > time.Minute {
 			t.Errorf("after %s: %v", took, err)
 		}
+		if lag := s.Status().LagSeconds; lag == nil || *lag < reconcile.AwayLimit.Seconds()-2 {
+			t.Errorf("the lag is %v", lag)
+		}
 		away.Store(false)
 		b.expectSaid(t, "Added a=1", "Deleted a")
 	})

@@ -64,8 +64,10 @@ type Movers struct {
 	// It takes no lock.
 	onDrop func()
 
-	// away is closed, and replaced, at each read that fails since a database of all tables is away.
+	// away is closed, and replaced, at each read of all tables that fails since a database is away.
+	// why is nil, or the error of the last read if it did.
 	away chan struct{}
+	why  error
 
 	// duplicates counts the decisions about two rows of one key.
 	duplicates atomic.Uint64
@@ -83,8 +85,11 @@ type mover struct {
 	name   string
 	shard  string
 	entity []byte
-	state  moverState
-	done   chan struct{}
+	// by is the shard that has nominated it first, at since.
+	by    string
+	since time.Time
+	state moverState
+	done  chan struct{}
 	// repeat says that it was nominated while it moved.
 	repeat bool
 	// attempts are those since the last success, until is before when it is not read again.
@@ -143,7 +148,7 @@ func (m *Movers) Nominate(shard string, entity []byte) (done <-chan struct{}) {
 		m.onDrop()
 		return dropped
 	}
-	one := &mover{name: string(name), entity: slices.Clone(entity), done: make(chan struct{})}
+	one := &mover{name: string(name), entity: slices.Clone(entity), by: shard, since: m.opts.Now(), done: make(chan struct{})}
 	if m.view.scope.byTable {
 		one.shard = shard
 	}
@@ -169,15 +174,34 @@ func (m *Movers) Away() <-chan struct{} {
 	return m.away
 }
 
-// noteAway notes why a read of the tables of shard failed, of all where it is empty.
+// noteAway notes how a read of the table of shard ended, of all tables where it is empty.
 func (m *Movers) noteAway(shard string, err error) {
-	if shard != "" || !errors.Is(err, ErrAway) {
-		return
-	}
 	m.view.mu.Lock()
 	defer m.view.mu.Unlock()
-	close(m.away)
-	m.away = make(chan struct{})
+	if shard != "" {
+		return
+	}
+	if m.why = nil; errors.Is(err, ErrAway) {
+		m.why = err
+		close(m.away)
+		m.away = make(chan struct{})
+	}
+}
+
+// Waits returns since when the oldest of the entities that shard has nominated waits for a
+// database that is away, and the error that names that; nil where none does.
+func (m *Movers) Waits(shard string) (since time.Time, why error) {
+	m.view.mu.Lock()
+	defer m.view.mu.Unlock()
+	if m.why == nil {
+		return since, nil
+	}
+	for _, one := range m.queue {
+		if one.by == shard && (why == nil || one.since.Before(since)) {
+			since, why = one.since, m.why
+		}
+	}
+	return since, why
 }
 
 // Waiting returns how many entities are in the queue.
@@ -315,8 +339,8 @@ func (m *Movers) decide(ctx context.Context, held []reserved) (moves map[string]
 		}
 		// They are of one shard where entities belong to it.
 		reading, failed := m.opts.Read(ctx, held[0].shard, entities)
+		m.noteAway(held[0].shard, failed)
 		if failed != nil {
-			m.noteAway(held[0].shard, failed)
 			for i := range held {
 				m.unreserve(held[i].name, held[i].number, true)
 			}
