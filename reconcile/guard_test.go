@@ -361,7 +361,7 @@ func TestALeaseIsKnownForLong(t *testing.T) {
 			state store.EntryState
 		}{{30, store.Absent}, {364, store.Absent}, {367, store.Unknown}} {
 			l.now = absent.AddDate(0, 0, after.days)
-			<-time.After(time.Until(l.now))
+			<-time.NewTimer(time.Until(l.now)).C
 			l.run(reconcile.Mode{})
 			if got := l.known([]byte("a0")).State; got != after.state {
 				t.Errorf("after %d days the entry is %v, want %v", after.days, got, after.state)
