@@ -19,6 +19,7 @@ import (
 	"example.org/bridge/client/backoff"
 	"example.org/bridge/internal/config"
 	"example.org/bridge/internal/httpapi"
+	"example.org/bridge/internal/panics"
 	"example.org/bridge/internal/shard"
 	"example.org/bridge/source"
 )
@@ -99,7 +100,10 @@ func (p *Process) open(ctx context.Context, cfg *config.Config, former *legacy) 
 // openHTTP binds the port of the HTTP server. The error names the variable.
 func (p *Process) openHTTP(ctx context.Context, cfg *config.Config) (*httpapi.Server, error) {
 	metrics := prometheus.GathererFunc(func() ([]*dto.MetricFamily, error) { return p.now.Load().registry.Gather() })
-	access := httpapi.Access{Token: cfg.HTTPToken, Setting: config.HTTPTokenVariable, Text: config.Text, TLS: cfg.HTTPTLS}
+	access := httpapi.Access{Setting: config.HTTPTokenVariable, Text: config.Text, TLS: cfg.HTTPTLS}
+	if cfg.HTTPToken != nil {
+		access.Token = p.token
+	}
 	server, err := httpapi.Open(ctx, httpapi.Options{
 		Addr: cfg.HTTPAddr, Daemon: p.Daemon, Reload: p.Reload, Metrics: metrics, Access: access, Logger: p.opts.Logger,
 	})
@@ -110,6 +114,14 @@ func (p *Process) openHTTP(ctx context.Context, cfg *config.Config) (*httpapi.Se
 		return nil, fmt.Errorf("%w: see %s", err, config.HTTPVariable)
 	}
 	return server, nil
+}
+
+// token is that of HTTP: a reload may name a file that has it.
+func (p *Process) token() (string, error) {
+	if now := p.now.Load().opts.Config.HTTPToken; now != nil {
+		return now()
+	}
+	return p.opts.Config.HTTPToken()
 }
 
 // Daemon returns what the HTTP server shows now: the app that runs.
@@ -307,13 +319,30 @@ func (p *Process) limit(next *config.Config) bool {
 
 // Reload reads the configuration again, and has it replace the one in force. The error
 // says why the one in force goes on: it is a *config.Error where the new one is wrong, or needs a
-// restart.
-func (p *Process) Reload(ctx context.Context) (httpapi.Reloaded, error) {
+// restart. It goes on where ctx ends.
+func (p *Process) Reload(ctx context.Context) (done httpapi.Reloaded, err error) {
 	release, err := backoff.Acquire(ctx, p.reloading)
 	if err != nil {
-		return httpapi.Reloaded{}, err
+		return done, err
 	}
-	defer release()
+	ended := make(chan error, 1)
+	var reloaded httpapi.Reloaded
+	go func() {
+		defer release()
+		ended <- panics.Guard(func() (err error) {
+			reloaded, err = p.reload()
+			return err
+		})
+	}()
+	select {
+	case err := <-ended:
+		return reloaded, err
+	case <-ctx.Done():
+		return done, context.Cause(ctx)
+	}
+}
+
+func (p *Process) reload() (httpapi.Reloaded, error) {
 	began, now := time.Now(), p.now.Load()
 	next, err := p.opts.Load()
 	if err == nil {

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -361,5 +363,38 @@ func TestAReloadInAGroupReconcilesNothing(t *testing.T) {
 	h.published("N", "two")
 	if reconciles() {
 		t.Error("the tables are compared again")
+	}
+}
+
+// TestAReloadThatTakesLong answers when its caller does not wait any more, goes on, and is the only
+// one. The token is that of the file that it names.
+func TestAReloadThatTakesLong(t *testing.T) {
+	t.Parallel()
+	s := apptest.NewShop(t)
+	s.Env["BRIDGE_HTTP_TOKEN"] = "0123456789abcdef"
+	r := newReloading(t, s)
+	r.published(t, "orders", 60)
+	path, load, loads := filepath.Join(t.TempDir(), "token"), r.opts.Load, make(chan struct{})
+	if err := os.WriteFile(path, []byte("0123456789abcdef"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	delete(s.Env, "BRIDGE_HTTP_TOKEN")
+	s.Env["BRIDGE_HTTP_TOKEN_FILE"] = path
+	r.opts.Load = func() (*config.Config, error) { <-loads; return load() }
+	late := errors.New("late")
+	ctx, cancel := context.WithTimeoutCause(t.Context(), time.Millisecond, late)
+	defer cancel()
+	for range 2 {
+		if _, err := r.Reload(ctx); !errors.Is(err, late) {
+			t.Errorf("it ends with %v", err)
+		}
+	}
+	close(loads)
+	until(t, "it ends", func() any { return r.log }, func() bool { return strings.Contains(r.log.String(), "configuration reloaded") })
+	if err := os.WriteFile(path, []byte("fedcba9876543210"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if token, err := r.token(); err != nil || token != "fedcba9876543210" {
+		t.Errorf("the token is %q, %v", token, err)
 	}
 }

@@ -271,6 +271,7 @@ func setFingerprints(c *Config, env environment) {
 	for i := range c.Sources {
 		limit[sourcePrefixOf(c.Sources[i].Name)+connectionsName] = c.Sources[i].Name != ""
 	}
+	c.login = make(map[string]string)
 	limits, others := sha256.New(), sha256.New()
 	for _, name := range slices.Sorted(maps.Keys(env)) {
 		sum := others
@@ -279,9 +280,16 @@ func setFingerprints(c *Config, env environment) {
 		}
 		// A hash takes all that is written.
 		_, _ = fmt.Fprintf(sum, "%d %s=%d %s;", len(name), name, len(env[name]), env[name])
+		if c.Standby.Group != "" && env[name] != "" && busLogin.MatchString(strings.TrimPrefix(name, prefix)) {
+			one := sha256.Sum256([]byte(env[name]))
+			c.login[name] = string(one[:])
+		}
 	}
 	c.limits, c.others = string(limits.Sum(nil)), string(others.Sum(nil))
 }
+
+// busLogin matches the variables by which a process connects to the bus.
+var busLogin = regexp.MustCompile(`^(SINK_URL|KAFKA_(TLS|SASL)|NATS_(CREDS|NKEY|TLS))`)
 
 // ChangesLimitsAlone reports whether next differs from c in limits (RATE, SOURCE_CONNECTIONS) and
 // in nothing else.
@@ -331,6 +339,14 @@ func (c *Config) Reloaded(next *Config) (*Config, error) {
 	for i, one := range c.fixed() {
 		if one.value != now[i].value {
 			l.add(one.variable, "has another value, which needs a restart: change it back, or restart bridge")
+		}
+	}
+	// The membership in a standby group stays open, too, with the login that it began with.
+	logins := maps.Clone(c.login)
+	maps.Copy(logins, next.login)
+	for _, name := range slices.Sorted(maps.Keys(logins)) {
+		if c.login[name] != next.login[name] && !l.has(name) {
+			l.add(name, "has another value, which needs a restart in a standby group: change it back, or restart bridge")
 		}
 	}
 	if err := l.err(); err != nil {

@@ -58,6 +58,8 @@ type Config struct {
 	// limits and others are hashes of the variables: of those that a reload changes while streams
 	// run, and of all others.
 	limits, others string
+	// login has hashes of those by which a process of a standby group connects to the bus.
+	login map[string]string
 
 	// Warnings are for the log at start: what is set but has no effect, or is unwise.
 	Warnings []Warning

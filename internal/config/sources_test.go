@@ -121,8 +121,8 @@ func TestShare(t *testing.T) {
 	})
 }
 
-// TestWhatNeedsARestart: another share, and another bus, by its servers and what else says which
-// one it is.
+// TestWhatNeedsARestart: another share, another bus, by its servers and what else says which one it
+// is, and in a standby group another login.
 func TestWhatNeedsARestart(t *testing.T) {
 	shared := []string{"BRIDGE_CHECKPOINT_URL", "bus:///a", "BRIDGE_SHARE"}
 	domain := []string{"BRIDGE_SINK_URL", "nats://n:4222", "BRIDGE_NATS_STREAM", "S", "BRIDGE_NATS_DOMAIN"}
@@ -131,6 +131,8 @@ func TestWhatNeedsARestart(t *testing.T) {
 		from, to string
 	}{
 		{shared, "1/3", "2/3"}, {domain, "hub", "spoke"}, {[]string{"BRIDGE_SINK_URL"}, "nats://n:4222", "nats://m:4222"},
+		// A standby group keeps the connection that it began with.
+		{[]string{"BRIDGE_STANDBY", "shop", "BRIDGE_SINK_URL", "kafka://k:9092", "BRIDGE_KAFKA_TLS"}, "false", "true"},
 		{[]string{"BRIDGE_SINK_URL"}, "embedded:", "embedded:/elsewhere"}, {[]string{"BRIDGE_SINK_URL"}, "embedded:/here", "embedded:/elsewhere"},
 	} {
 		is := func(value string) *Config { return load(t, with(append(slices.Clone(c.pairs), value)...)) }
