@@ -170,6 +170,7 @@ func (t *statusTable) add(by string, s *httpapi.Status) {
 	for i := range s.Streams {
 		stream := &s.Streams[i]
 		writeReason(&t.reasons, process+stream.Name, catchUpReason(&stream.CatchUp), "")
+		writeReason(&t.reasons, process+stream.Name, stream.Reason, "bridge check says which tables match")
 		for j := range stream.Shards {
 			one := &stream.Shards[j]
 			position, missing, lag := strconv.FormatUint(one.Position, 10), idsText(one.Gaps.Hot+one.Gaps.Cold+one.Gaps.Unpolled), "unknown"

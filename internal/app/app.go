@@ -129,6 +129,8 @@ type kept struct {
 	windows sync.Map
 	// changes are those of the tables of patterns. The app that runs uses it.
 	changes changes
+	// lacks says by stream what was last warned of its tables. The app that runs uses it.
+	lacks map[string]string
 	// listeners listen to the events of all apps.
 	listeners tap.Tap
 	// swap is what health has to know of a reload.
@@ -141,7 +143,7 @@ type kept struct {
 
 // openKept opens the store, and takes part in the standby group once that is run.
 func openKept(ctx context.Context, o *Options) (_ *kept, err error) {
-	k := &kept{superseded: make(chan error, 1)}
+	k := &kept{superseded: make(chan error, 1), lacks: make(map[string]string)}
 	if err := MakeFolder(o.Config); err != nil {
 		return nil, err
 	}

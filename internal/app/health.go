@@ -197,6 +197,11 @@ func (h health) snapshots(of func(*shard.Shard) shard.Status) []shard.Status {
 
 func (h health) Status() httpapi.Status {
 	status := statusOf(h.streams, h.recovery.Progress(), h.snapshots((*shard.Shard).FullStatus))
+	for i, s := range h.streams {
+		if h.waiting() == nil && len(s.Patterns) > 0 {
+			status.Streams[i].Reason = null.Text(h.noTables(s))
+		}
+	}
 	for i := range status.Streams {
 		status.Streams[i].Resendable = h.streams[i].DeadLetter != "" && h.opts.Config.Sink.Readable()
 	}

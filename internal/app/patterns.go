@@ -149,6 +149,7 @@ func (a *App) awaitTables(ctx context.Context) (changed bool) {
 			a.logger.Debug("not all tables that patterns match are known", "error", config.Text(err))
 		case whole:
 			pause.Reset()
+			a.warnOfTables()
 		}
 		next := time.Now().Add(lookEvery)
 		for whole && err == nil && time.Now().Before(next) && !a.misses(missed) {
@@ -158,6 +159,25 @@ func (a *App) awaitTables(ctx context.Context) (changed bool) {
 		}
 		if (!whole || err != nil) && pause.Wait(ctx) != nil {
 			return false
+		}
+	}
+}
+
+// warnOfTables logs which streams have no table, or lack some that match, once for each reason, and
+// that it is over.
+func (a *App) warnOfTables() {
+	for _, s := range a.streams {
+		if len(s.Patterns) == 0 {
+			continue
+		}
+		switch why := (health{a}).noTables(s); {
+		case why == a.lacks[s.Name]:
+		case why != "":
+			a.logger.Warn("a stream has no table, or lacks one", "stream", s.Name, "reason", why)
+			a.lacks[s.Name] = why
+		default:
+			a.logger.Info("a stream has all tables that match", "stream", s.Name)
+			delete(a.lacks, s.Name)
 		}
 	}
 }

@@ -276,12 +276,17 @@ func TestAPatternThatMatchesNothing(t *testing.T) {
 	r.published(t, "orders", 60)
 	until(t, "it says so", func() any { return r.log }, func() bool {
 		reasons := r.Daemon().Ready(t.Context())
-		return len(reasons) == 1 && reasons[0].Stream == "logs" && strings.Contains(reasons[0].Reason, "log_*")
+		return len(reasons) == 1 && reasons[0].Stream == "logs" && strings.Contains(reasons[0].Reason, "log_*") &&
+			string(r.Daemon().Status().Streams[0].Reason) == reasons[0].Reason && strings.Contains(r.log.String(), "a stream has no table")
 	})
 	const log = "CREATE TABLE log_1 (id INTEGER PRIMARY KEY AUTOINCREMENT, total INT NOT NULL UNIQUE)"
 	s.Exec(t, log)
 	s.Exec(t, "INSERT INTO log_1 (total) VALUES (1), (2)")
 	r.shown(t, 2, "log_1 running 2")
+	until(t, "it says that this is over", func() any { return r.log }, func() bool { return strings.Contains(r.log.String(), "has all tables that match") })
+	if n := strings.Count(r.log.String(), `level=WARN msg="a stream has no table, or lacks one" stream=logs reason="no table matches log_*`); n != 1 {
+		t.Errorf("it warns %d times", n)
+	}
 
 	// Its entities stay until a person agrees that they are deleted.
 	s.Exec(t, "DROP TABLE log_1")

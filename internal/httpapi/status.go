@@ -109,6 +109,9 @@ type StreamStatus struct {
 	Kind    event.Kind            `json:"kind"`
 	State   shard.State           `json:"state"`
 	CatchUp stream.StreamProgress `json:"catchUp"`
+	// Reason says why the stream has no table, or lacks one that matches a pattern of it; null if
+	// it has all.
+	Reason null.Text `json:"reason"`
 	// Resendable says that rows which the bus refuses go to a destination that can be read, and so
 	// can be sent again.
 	Resendable bool `json:"resendable"`

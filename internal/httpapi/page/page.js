@@ -342,11 +342,12 @@ function explain(table, streams) {
 }
 
 /** notesOf says what a person may want to look at, nothing of most streams. */
-function notesOf({ state, summary: sum, catchUp }) {
+function notesOf({ state, summary: sum, catchUp, reason }) {
   const r = sum.reconcile;
   return [
     sum.shards > 1 && state !== 'running' && inStates(sum.states),
     catchingUp(catchUp),
+    reason,
     sum.backlog && `backlog ${backlogText(sum.backlog)}`,
     r.guards && `deletes of ${many(r.guards, 'table')} are held back`,
     sum.deadLetters.count && `${many(sum.deadLetters.count, 'dead letter')}`,

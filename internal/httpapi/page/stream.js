@@ -221,7 +221,7 @@ export function streamPart({ name, kind, summary: first }, page) {
       set(back, 'href', page.address());
       set(node, 'data-state', s.state);
       mark.update(s.state);
-      say(about, [s.kind, many(sum.shards, 'table'), catchingUp(s.catchUp)].filter(Boolean).join(' · '));
+      say(about, [s.kind, many(sum.shards, 'table'), catchingUp(s.catchUp), s.reason].filter(Boolean).join(' · '));
       why.update(sum.shards === 1 ? sum.worst : null, status);
       figures.update(sum, only);
       hour.update(sum.published.lastHour);
