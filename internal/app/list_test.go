@@ -147,6 +147,12 @@ func TestFullListByTheClock(t *testing.T) {
 		h.cfg.Streams[0].FullListInterval = time.Millisecond
 		h.start()
 		h.eventually("further lists have ended", func() bool { lists, _ := h.listed(); return len(lists) > 2 })
+		// A reload of limits alone leaves the app as it is.
+		h.app.streams[0].rate.Set(2000)
+		h.eventually("a list has half of the new rate", func() bool {
+			last := h.app.streams[0].feed.Lists().Last()
+			return last != nil && last.Rate == 1000
+		})
 	})
 }
 

@@ -145,6 +145,13 @@ func (r *Rate) Set(perSecond int64) {
 	r.rows = max(-r.burst(), min(r.rows, r.burst()))
 }
 
+// PerSecond returns the bound in rows a second, 0 where there is none.
+func (r *Rate) PerSecond() int64 {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return int64(r.perSecond)
+}
+
 // burst is how many rows may pass at once, at least one: there are several pages a second, so that
 // the flow is even.
 func (r *Rate) burst() float64 { return max(1, r.perSecond/4) }
