@@ -8,8 +8,10 @@ import (
 	"log/slog"
 	"maps"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -96,11 +98,43 @@ func (p *process) change(ctx context.Context, create bool, stream string, do fun
 			return err
 		}
 	}
+	defer keepOwner(path)()
+	_, missing := os.Stat(path)
 	said, err := changeAt(ctx, p.newLogger(slog.LevelWarn, "console"), path, onBus, stream, do)
 	if err != nil {
 		return err
 	}
+	if errors.Is(missing, fs.ErrNotExist) {
+		if where, err := filepath.Abs(path); err == nil {
+			path = where
+		}
+		if _, err := fmt.Fprintf(p.stderr, "there was no checkpoint at %s: this command has made it\n", terminal.Visible(path)); err != nil {
+			return err
+		}
+	}
 	return p.print(said + "\n")
+}
+
+// keepOwner returns a function that gives what root has written to a checkpoint to the owner of its
+// folder: the user that runs bridge.
+func keepOwner(path string) func() {
+	info, err := os.Stat(path)
+	if err != nil {
+		info, err = os.Stat(filepath.Dir(path))
+	}
+	if err != nil || os.Geteuid() != 0 {
+		return func() {}
+	}
+	owner := info.Sys().(*syscall.Stat_t)
+	return func() {
+		// What fails is left to root: bridge names the folder at its start.
+		_ = filepath.WalkDir(path, func(name string, _ fs.DirEntry, err error) error {
+			if err != nil {
+				return err
+			}
+			return os.Lchown(name, int(owner.Uid), int(owner.Gid))
+		})
+	}
 }
 
 // changeAt calls do with the store at path, and returns what it says.

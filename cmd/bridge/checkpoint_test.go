@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -268,8 +269,29 @@ func TestCheckpointSet(t *testing.T) {
 		}
 	})
 	t.Run("makes the checkpoint of a shard that has none, in a new folder, too", func(t *testing.T) {
-		env := settingsOf{"BRIDGE_CHECKPOINT_URL": "file:" + filepath.Join(t.TempDir(), "new.db")}
-		mustCall(t, env, exitFine, "had no checkpoint, is now at id 7", "checkpoint set orders db.t_9 7")
+		dir := t.TempDir()
+		env := settingsOf{"BRIDGE_CHECKPOINT_URL": "file:" + filepath.Join(dir, "new.db")}
+		const bridge = 65532
+		if os.Geteuid() == 0 {
+			// The service of the packages has a user of its own.
+			if err := os.Chown(dir, bridge, bridge); err != nil {
+				t.Fatal(err)
+			}
+		}
+		mustCall(t, env, exitFine, "had no checkpoint, is now at id 7 there was no checkpoint at "+filepath.Join(dir, "new.db")+": this command has made it", "checkpoint set orders db.t_9 7")
+		err := filepath.WalkDir(dir, func(name string, one fs.DirEntry, err error) error {
+			if err != nil {
+				return err
+			}
+			info, err := one.Info()
+			if owner := info.Sys().(*syscall.Stat_t); err == nil && os.Geteuid() == 0 && (owner.Uid != bridge || owner.Gid != bridge) {
+				t.Errorf("%s belongs to %d", name, owner.Uid)
+			}
+			return err
+		})
+		if err != nil {
+			t.Error(err)
+		}
 		if list := shown(t, env); len(list) != 1 || list[0].Shard != "db.t_9" || list[0].ID != 7 {
 			t.Errorf("%+v", list)
 		}
