@@ -142,7 +142,7 @@ func inspectOthers(kept *store.Inspection, cfg *config.Config) {
 				Types("bridge checkpoint reset %s", name)
 			continue
 		}
-		others := slices.DeleteFunc(shards[name], func(shard string) bool { return slices.Contains(stream.Tables, shard) })
+		others := slices.DeleteFunc(shards[name], func(shard string) bool { return slices.Contains(stream.Tables, shard) || cfg.Matched(stream, shard) })
 		if len(others) > 0 {
 			f := kept.Add(inspect.Warning, inspect.CheckpointOther, cfg.CheckpointPath, fmt.Sprintf("holds %s of the stream %s, which %sTABLE does not name", firstFew(others), name, config.StreamPrefix(name)))
 			if stream.Kind == event.Release {

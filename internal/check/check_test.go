@@ -108,6 +108,11 @@ func TestPatternsAreNamed(t *testing.T) {
 	if g := streamGroups(cfg, nil, &store.Inspection{}, nil)[0]; len(g.Findings) != 0 || !g.Skipped {
 		t.Errorf("tables that are not known: %+v", g)
 	}
+	// One that is gone is no other.
+	kept := store.Inspection{Shards: []store.ShardState{{Key: key}, {Key: store.Key{Stream: "orders", Shard: "renamed"}}}}
+	if inspectOthers(&kept, cfg); len(kept.Findings) != 1 || !strings.Contains(kept.Findings[0].What, "holds renamed of the stream orders") {
+		t.Errorf("%+v", kept.Findings)
+	}
 }
 
 func TestExpectations(t *testing.T) {
