@@ -111,7 +111,7 @@ var helmCases = map[string][]string{
 	"a service monitor, and a volume of a class": {"--set", "monitor.enabled=true,monitor.kind=ServiceMonitor,workload=statefulset,checkpoint.storageClass=fast"},
 	"without probes, annotations and files":      {"--set", "probes.liveness.enabled=false,probes.readiness.enabled=false,scrapeAnnotations=false,secrets.create=false,secrets.variables=null,env.BRIDGE_KAFKA_SASL_MECHANISM=null,env.BRIDGE_KAFKA_SASL_USERNAME=null"},
 	"no workload":                                {"--set", "workload=none,rules.enabled=true"},
-	"numbers and flags as variables":             {"--set", "env.BRIDGE_STREAM_ORDERS_BATCH_ROWS=1000,env.BRIDGE_MAX_INFLIGHT_BYTES=32000000,env.BRIDGE_SERVE=true"},
+	"numbers and flags as variables":             {"--set", "env.BRIDGE_STREAM_ORDERS_BATCH_ROWS=1000,env.BRIDGE_MAX_INFLIGHT_BYTES=32000000,env.BRIDGE_SERVE=true,env.OTEL_SERVICE_NAME=shop"},
 }
 
 func TestHelmRendersWhatKubernetesTakes(t *testing.T) {
