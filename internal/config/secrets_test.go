@@ -191,7 +191,7 @@ func TestWithFile(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	write("# comment\r\n\n  BRIDGE_A=1 # 2\r\nBRIDGE_B='a\\b \"c\" '\nBRIDGE_C=\"it's\"\nBRIDGE_D=\nBRIDGE_E= a=b'c \nBRIDGE_A=last # 2\nAWS_PROFILE=x\nBRIDGE_F=of the file\nBRIDGE_G=file\n")
+	write("\ufeff# comment\r\n\n  BRIDGE_A=1 # 2\r\nBRIDGE_B='a\\b \"c\" '\nBRIDGE_C=\"it's\"\nBRIDGE_D=\nBRIDGE_E= a=b'c \nBRIDGE_A=last # 2\nAWS_PROFILE=x\nBRIDGE_F=of the file\nBRIDGE_G=file\n")
 	want := []string{"AWS_PROFILE=x", "BRIDGE_A=last # 2", "BRIDGE_B=a\\b \"c\" ", "BRIDGE_C=it's", "BRIDGE_D=", "BRIDGE_E=a=b'c", "BRIDGE_G=file", "BRIDGE_F=of the environment", "BRIDGE_G="}
 	environ := []string{"BRIDGE_F=of the environment", "BRIDGE_G="}
 	t.Run("reads lines as Docker and systemd do, and the environment wins", func(t *testing.T) {

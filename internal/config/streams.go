@@ -142,7 +142,7 @@ func (l *streamLoader) columns() {
 		switch {
 		case !isColumn(column):
 			l.add(l.begin+"KEY", "item %d is not a column name: write names without control characters, of at most 64 characters", i+1)
-		case slices.Contains(l.stream.Key[:i], column):
+		case slices.ContainsFunc(l.stream.Key[:i], func(before string) bool { return strings.EqualFold(before, column) }):
 			l.add(l.begin+"KEY", "item %d has the column of an earlier item: name each column once", i+1)
 		}
 	}
@@ -314,11 +314,16 @@ func (l *loader) checkTables(cfg *Config) {
 		for _, table := range s.Tables {
 			database, name := cfg.physical(table)
 			full := database + "." + name
+			// SQLite has one table by either name, MySQL unless lower_case_table_names is 0.
+			either := "\x00" + strings.ToLower(full)
 			if known[full] {
 				l.add(StreamPrefix(s.Name)+"TABLE", "names one table twice, with and without its database: name it once")
 				break
+			} else if known[either] {
+				l.add(StreamPrefix(s.Name)+"TABLE", "names tables that differ in upper and lower case alone, which may be one: name it once, or give each a stream of its own")
+				break
 			}
-			known[full] = true
+			known[full], known[either] = true, true
 		}
 	}
 }
