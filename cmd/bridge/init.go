@@ -89,7 +89,7 @@ func (e *environment) database(url string) (string, error) {
 		return "", err
 	}
 	for _, entry := range slices.Backward(environ) {
-		if name, _, _ := strings.Cut(entry, "="); name == sourceURL || name == sourceURL+"_FILE" {
+		if name, value, _ := strings.Cut(entry, "="); strings.TrimSpace(value) != "" && (name == sourceURL || name == sourceURL+"_FILE") {
 			return entry, nil
 		}
 	}

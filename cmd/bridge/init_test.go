@@ -93,6 +93,7 @@ func TestInitWithoutAURLInTheCommand(t *testing.T) {
 		"a file":              {settingsOf{"BRIDGE_SOURCE_URL_FILE": secret}, nil, "BRIDGE_SOURCE_URL_FILE=" + secret},
 		"the environment":     {settingsOf{"BRIDGE_SOURCE_URL": url}, nil, "BRIDGE_SOURCE_URL=" + url},
 		"a file of variables": {settingsOf{}, []string{"--env-file", env}, "BRIDGE_SOURCE_URL_FILE=" + secret},
+		"an empty variable":   {settingsOf{"BRIDGE_SOURCE_URL": ""}, []string{"--env-file", env}, "BRIDGE_SOURCE_URL_FILE=" + secret},
 	} {
 		t.Run(name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "made.env")
