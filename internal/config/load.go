@@ -339,7 +339,7 @@ func WithFile(environ []string, path string) ([]string, error) {
 		l.add(named, "names the file %s, which cannot be read: %v", path, failed.Err)
 	}
 	values := map[string]string{}
-	// Editors of Windows begin a file with a mark of its encoding.
+	// Editors of Windows begin a file with U+FEFF.
 	for i, line := range strings.Split(strings.TrimPrefix(string(text), "\ufeff"), "\n") {
 		if line = strings.TrimSpace(line); line == "" || line[0] == '#' {
 			continue
