@@ -121,8 +121,8 @@ func TestBindOfAPayloadNamesTheSetting(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := e.Bind(&outbox(source.JSON, "{}", "t").columns); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("error %v, want %s", err, want)
+		if err := e.Bind(&outbox(source.JSON, "{}", "t").columns); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "FIELDS") {
+			t.Errorf("error %v, want %s alone", err, want)
 		}
 	}
 }

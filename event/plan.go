@@ -129,6 +129,9 @@ func (o Options) members(columns *source.Columns) (members []member, faults []er
 	}
 	for _, field := range o.Fields {
 		i := slices.IndexFunc(columns.List, func(c source.Column) bool { return columns.Same(c.Name, field.Column) })
+		if i < 0 && o.Payload != nil {
+			continue // payloadOf names the setting
+		}
 		if i < 0 {
 			faults = append(faults, option.Errorf("%s names the column %q, which table %s does not have: correct %s to some of %s",
 				option.Fields, field.Column, o.Table, option.Fields, names(columns)))

@@ -93,8 +93,8 @@ before it is reported. A bridge that lags shows as missing rows.
 docs/findings.md explains what it finds.
 
 It can read Kafka and NATS JetStream, and the server of embedded: while bridge
-is stopped, or through the address of ?listen=. Memory: 110 to 150 bytes an
-entity, 48 to 92 bytes a row of a release stream and 20 to 40 a key of it.
+is stopped, or through the address of ?listen=. Memory: 170 to 200 bytes an
+entity, 56 to 110 bytes a row of a release stream and 20 to 40 a key of it.
 
 What bridge has healed is counted apart and no fault. A stream with a table that
 cannot be read is named and not judged, the others are.

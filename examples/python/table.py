@@ -43,7 +43,9 @@ def kafka(table, brokers, *topics):
         if m is None:  # positions pass over aborted and compacted records, too
             ends = {tp: end for tp, end in ends.items() if consumer.position([TopicPartition(*tp)])[0].offset < end}
         elif not m.error():  # errors heal: librdkafka retries
-            table.apply((m.topic(), m.partition()), m.offset(), (m.key() or b"").decode(), m.value(), {k: v.decode() for k, v in m.headers() or []})
+            tp = m.topic(), m.partition()
+            if m.offset() + 1 >= ends.get(tp, 0): ends.pop(tp, None)
+            table.apply(tp, m.offset(), (m.key() or b"").decode(), m.value(), {k: v.decode() for k, v in m.headers() or []})
 
 async def nats(table, url, subject):
     import nats
