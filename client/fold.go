@@ -55,7 +55,7 @@ type fold struct {
 	// hash is the hash of the newest message, newest its stamp.
 	hash   uint32
 	newest stamp
-	// lists are the full lists that TPs are in the midst of.
+	// lists are the full lists that TPs have met last.
 	lists map[uint32]list
 	// changed is told of each change: nil is an entity that is not there.
 	changed func(key string, before, after *entity)
@@ -65,29 +65,41 @@ func newFold(rebuilding bool, changed func(key string, before, after *entity)) *
 	return &fold{entities: make(map[string]*entity), deleted: newDeletions(), rebuilding: rebuilding, lists: make(map[uint32]list), changed: changed}
 }
 
-// list is a full list by its id, from an offset on.
+// list is a full list in a TP by its id: from an offset on, and to its end unless that is 0.
 type list struct {
-	id   string
-	from uint64
+	id        string
+	from, end uint64
 }
 
-// bound takes in a boundary of a full list in a TP. At the end of one that it has met the beginning
-// of, entities drop out that lie before that. A repeated boundary changes nothing.
+// bound takes in a boundary of a full list in a TP. Entities that lie before the beginning drop out
+// once all TPs have met the end: till then one may be listed in another TP. Where a TP has no list
+// that is at the beginning of the next one. A repeated boundary changes nothing.
 func (f *fold) bound(kind, id string, tp uint32, offset uint64, now int64) {
 	began := f.lists[tp]
-	if kind == bus.ListBegins {
-		if began.id != id {
-			f.lists[tp] = list{id, offset}
+	switch {
+	case kind == bus.ListBegins && began.id != id:
+		f.dropUnlisted(func(at uint32) bool { return at == tp }, now)
+		f.lists[tp] = list{id: id, from: offset}
+	case kind != bus.ListBegins && began.id == id && began.end == 0:
+		began.end = offset
+		f.lists[tp] = began
+		ended := uint32(0)
+		for _, l := range f.lists {
+			if l.id == id && l.end > 0 {
+				ended++
+			}
 		}
-		return
+		if ended == f.tps {
+			f.dropUnlisted(func(uint32) bool { return true }, now)
+		}
 	}
-	if began.id != id {
-		return
-	}
-	delete(f.lists, tp)
+}
+
+// dropUnlisted drops the entities of TPs that lie before a list that has ended.
+func (f *fold) dropUnlisted(of func(tp uint32) bool, now int64) {
 	for key, e := range f.entities {
-		if e.at.tp == tp && e.at.offset < began.from {
-			f.remove([]byte(key), e, position{tp: tp, offset: offset, stamp: e.at.stamp}, now)
+		if l := f.lists[e.at.tp]; l.end > 0 && e.at.offset < l.from && of(e.at.tp) {
+			f.remove([]byte(key), e, position{tp: e.at.tp, offset: l.end, stamp: e.at.stamp}, now)
 		}
 	}
 }

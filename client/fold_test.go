@@ -297,8 +297,8 @@ func TestRepeatsAreRememberedInAWindow(t *testing.T) {
 	}
 }
 
-// TestAFullListSwaps: at the end of a list that it has met the beginning of, a TP drops what lies
-// before that, and nothing of another TP.
+// TestAFullListSwaps: once all TPs have met the end of a list, what lies before its beginning in
+// each is dropped; where one has no list, at the beginning of the next one.
 func TestAFullListSwaps(t *testing.T) {
 	f := newFolding(2)
 	seq := uint64(0)
@@ -306,10 +306,11 @@ func TestAFullListSwaps(t *testing.T) {
 		seq++
 		f.add(sent{tp: tp, key: key, stamp: stamp{1, seq}, says: state})
 	}
-	bound := func(kind, id string) {
-		f.ends[1]++
-		f.bound(kind, id, 1, f.ends[1], 0)
+	boundIn := func(tp uint32, kind, id string) {
+		f.ends[tp]++
+		f.bound(kind, id, tp, f.ends[tp], 0)
 	}
+	bound := func(kind, id string) { boundIn(1, kind, id) }
 	holds := func(want string) {
 		t.Helper()
 		if got := joined(f.table()); got != want || joined(f.changes) != want {
@@ -333,8 +334,20 @@ func TestAFullListSwaps(t *testing.T) {
 	bound(bus.ListBegins, "2")
 	says(1, "b", "")
 	bound(bus.ListEnds, "2")
-	holds("a=x d=x")
+	holds("a=x c=x d=x")
+	boundIn(2, bus.ListBegins, "2")
+	// It has moved.
+	says(2, "c", "y")
+	boundIn(2, bus.ListEnds, "2")
+	holds("a=x c=y")
 	says(1, "b", "z")
+	bound(bus.ListBegins, "2")
 	bound(bus.ListEnds, "2")
-	holds("a=x b=z d=x")
+	holds("a=x b=z c=y")
+	bound(bus.ListBegins, "3")
+	says(1, "b", "z")
+	bound(bus.ListEnds, "3")
+	holds("a=x b=z c=y")
+	bound(bus.ListBegins, "4")
+	holds("b=z c=y")
 }

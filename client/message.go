@@ -219,8 +219,9 @@ type Options struct {
 	// KeepFor is for how long a Table keeps entities that a bus does not have any more, after it
 	// was made again: bridge publishes them there once more. Defaults to 10 minutes.
 	KeepFor time.Duration
-	// Swap has a Table drop, at the end of a full list in a topic-partition, the entities that lie
-	// there before its beginning: what the list does not have has no row.
+	// Swap has a Table drop the entities that lie before a full list, once all topic-partitions
+	// have met its end: what the list does not have has no row. Where one has no list, they drop
+	// out when the next begins.
 	Swap bool
 	// Logger defaults to slog.Default().
 	Logger *slog.Logger
