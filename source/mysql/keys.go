@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 
 	"example.org/bridge/source"
 	"example.org/bridge/source/internal/sqltable"
@@ -180,4 +181,58 @@ func unite(p *source.Page) error {
 	}
 	p.Rows = kept
 	return nil
+}
+
+// readIndexes reads the indexes of the table, the primary key first, and cuts that to the id where
+// the id begins it.
+func (t *inspection) readIndexes(ctx context.Context, c conn) error {
+	end := ""
+	if t.generated {
+		// Current rows have the same end in a table that keeps its history: it makes none unique.
+		err := c.query(ctx, "SELECT COLUMN_NAME AS c FROM information_schema.COLUMNS WHERE TABLE_SCHEMA = "+quoteText(t.table.Database)+
+			" AND TABLE_NAME = "+quoteText(t.table.Table)+" AND GENERATION_EXPRESSION = 'ROW END'", func(get func(string) string) { end = get("c") })
+		if err != nil {
+			return err
+		}
+	}
+	var indexes []sqltable.Index
+	err := c.query(ctx, "SHOW INDEX FROM "+t.quoted(), func(get func(string) string) {
+		name := get("Key_name")
+		if end != "" && get("Column_name") == end {
+			return
+		}
+		if n := len(indexes); n == 0 || indexes[n-1].Name != name {
+			indexes = append(indexes, sqltable.Index{
+				Name: name, Unique: get("Non_unique") == "0",
+				Ignored:   get("Ignored") == "YES" || get("Visible") == "NO",
+				Unordered: get("Index_type") == "HASH",
+			})
+		}
+		last := &indexes[len(indexes)-1]
+		last.Columns = append(last.Columns, sqltable.IndexColumn{Name: get("Column_name"), Prefix: get("Sub_part") != ""})
+	})
+	t.Table.Indexes = indexes
+	t.cutPrimary()
+	return err
+}
+
+// No index proves that an id comes once where the primary key has another column besides: PRIMARY
+// KEY (id, day) takes (7, Monday) and (7, Tuesday), and a partitioned table cannot have a better
+// one. Such a table is read on the word of AUTO_INCREMENT, and whatever reads it looks whether an
+// id comes twice: within a page, across the end of a page, and by key. That stops the reader. An id
+// that is written again below the position is found by the next reconcile, which reads all pages.
+
+// cutPrimary cuts the primary key to the id where that is the first of its columns, and the id is
+// unique by another index or counted. unproved says that nothing but the counter keeps it unique.
+func (t *inspection) cutPrimary() {
+	at := slices.IndexFunc(t.Table.Indexes, func(i sqltable.Index) bool { return i.Name == "PRIMARY" })
+	unique := t.Table.Unique(t.Spec.ID) != nil
+	t.unproved = false
+	if at < 0 || !unique && !t.counted {
+		return
+	}
+	primary := &t.Table.Indexes[at]
+	if first := primary.Columns[0]; !first.Prefix && strings.EqualFold(first.Name, t.Spec.ID) {
+		primary.Columns, t.unproved = primary.Columns[:1], !unique
+	}
 }

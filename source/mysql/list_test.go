@@ -11,7 +11,12 @@ import (
 // TestSystemVersionedTables are tables to patterns and to bridge init.
 func TestSystemVersionedTables(t *testing.T) {
 	b := newBase(t, testenv.MariaDB(t))
-	b.exec(t, "CREATE TABLE log_1 (id INT PRIMARY KEY AUTO_INCREMENT) WITH SYSTEM VERSIONING")
+	b.exec(t, "CREATE TABLE log_1 (id INT PRIMARY KEY AUTO_INCREMENT, name VARCHAR(9) NOT NULL UNIQUE, s TIMESTAMP(6) GENERATED ALWAYS AS ROW START, "+
+		"e TIMESTAMP(6) GENERATED ALWAYS AS ROW END, PERIOD FOR SYSTEM_TIME(s, e)) WITH SYSTEM VERSIONING")
+	spec := source.Spec{Table: "log_1", ID: "id", Key: []string{"name"}, UniqueKey: true}
+	if found := b.source.Inspect(t.Context(), []source.Expected{{Spec: spec}}, 1).Tables[0].Findings; len(found) > 0 {
+		t.Errorf("found %v", found)
+	}
 	b.exec(t, "CREATE VIEW log_2 AS SELECT id FROM log_1")
 	list, err := b.source.Tables(t.Context())
 	if err != nil {

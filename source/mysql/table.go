@@ -101,6 +101,8 @@ type inspection struct {
 	// counted says that the id is the AUTO_INCREMENT column, unproved that nothing else keeps ids
 	// unique.
 	counted, unproved bool
+	// generated says that a column is.
+	generated bool
 }
 
 func (s *shard) inspection(expected source.Expected) *inspection {
@@ -163,6 +165,7 @@ func (t *inspection) readColumns(ctx context.Context, c conn) error {
 			Numbered: strings.Contains(extra, "auto_increment") || strings.Contains(extra, "auto_random"),
 		}
 		t.counted = t.counted || strings.EqualFold(column.Name, t.Spec.ID) && strings.Contains(extra, "auto_increment")
+		t.generated = t.generated || strings.Contains(extra, "stored generated")
 		t.Table.Columns = append(t.Table.Columns, column)
 	})
 }
@@ -198,48 +201,6 @@ func (t *inspection) checkColumns(ctx context.Context, c conn) (complete bool, e
 		complete = false
 	}
 	return complete, nil
-}
-
-// readIndexes reads the indexes of the table, the primary key first, and cuts that to the id where
-// the id begins it.
-func (t *inspection) readIndexes(ctx context.Context, c conn) error {
-	var indexes []sqltable.Index
-	err := c.query(ctx, "SHOW INDEX FROM "+t.quoted(), func(get func(string) string) {
-		name := get("Key_name")
-		if n := len(indexes); n == 0 || indexes[n-1].Name != name {
-			indexes = append(indexes, sqltable.Index{
-				Name: name, Unique: get("Non_unique") == "0",
-				Ignored:   get("Ignored") == "YES" || get("Visible") == "NO",
-				Unordered: get("Index_type") == "HASH",
-			})
-		}
-		last := &indexes[len(indexes)-1]
-		last.Columns = append(last.Columns, sqltable.IndexColumn{Name: get("Column_name"), Prefix: get("Sub_part") != ""})
-	})
-	t.Table.Indexes = indexes
-	t.cutPrimary()
-	return err
-}
-
-// No index proves that an id comes once where the primary key has another column besides: PRIMARY
-// KEY (id, day) takes (7, Monday) and (7, Tuesday), and a partitioned table cannot have a better
-// one. Such a table is read on the word of AUTO_INCREMENT, and whatever reads it looks whether an
-// id comes twice: within a page, across the end of a page, and by key. That stops the reader. An id
-// that is written again below the position is found by the next reconcile, which reads all pages.
-
-// cutPrimary cuts the primary key to the id where that is the first of its columns, and the id is
-// unique by another index or counted. unproved says that nothing but the counter keeps it unique.
-func (t *inspection) cutPrimary() {
-	at := slices.IndexFunc(t.Table.Indexes, func(i sqltable.Index) bool { return i.Name == "PRIMARY" })
-	unique := t.Table.Unique(t.Spec.ID) != nil
-	t.unproved = false
-	if at < 0 || !unique && !t.counted {
-		return
-	}
-	primary := &t.Table.Indexes[at]
-	if first := primary.Columns[0]; !first.Prefix && strings.EqualFold(first.Name, t.Spec.ID) {
-		primary.Columns, t.unproved = primary.Columns[:1], !unique
-	}
 }
 
 func (t *inspection) readDetails(ctx context.Context, c conn) (err error) {
