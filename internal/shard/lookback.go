@@ -75,7 +75,7 @@ func (c *changes) beginLookBack(ctx context.Context, publish publish) error {
 		begin = back.covered
 		if now.Sub(begin) > c.opts.LookBack {
 			// Nothing was read for a while. What was within the reach then may be committed by now.
-			c.far.running, c.far.watch.low = false, older(c.far.watch.low, c.column.Text(begin.Add(-c.opts.Reach), c.opts.Zone))
+			c.far.watch.from(c.column.Text(begin.Add(-c.opts.Reach), c.opts.Zone))
 		}
 	}
 	if at, ok := c.column.Time([]byte(c.after.Modified), c.opts.Zone); ok && at.Before(begin) {
@@ -196,10 +196,15 @@ type watch struct {
 // add watches a row, in place of what was known of it.
 func (w *watch) add(at source.Cursor) {
 	if _, known := w.rows[nameOf(at)]; !known && w.full() {
-		w.low, w.next = older(w.low, at.Modified), older(w.next, at.Modified)
+		w.from(at.Modified)
 		return
 	}
 	w.rows[nameOf(at)] = at.Modified
+}
+
+// from has everything be read from a MODIFIED on, by the next pass of far.
+func (w *watch) from(modified string) {
+	w.low, w.next = older(w.low, modified), older(w.next, modified)
 }
 
 // full reports whether there is no room for another row.
