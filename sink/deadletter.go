@@ -93,7 +93,7 @@ func document(r *Refused, limit int) []byte {
 	// Eight texts of a sixteenth leave enough of the least limit for names, numbers and the
 	// beginning of the excerpt.
 	most := limit / 16
-	at, previous := r.timeAndPrevious()
+	at, previous, _ := r.timeAndPrevious()
 	l := DeadLetterDocument{
 		Stream: cut(r.Stream, most), Shard: cut(r.Shard, most), RowID: r.RowID,
 		Key:     cut(r.Key, most),
@@ -191,11 +191,11 @@ func Digest(value []byte) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// timeAndPrevious returns meta.time of the event in milliseconds, and the event that it follows;
-// zero for what is no Eiffel document.
-func (m *Message) timeAndPrevious() (at int64, previous string) {
+// timeAndPrevious returns meta.time of the event in milliseconds, and the event that it follows. It
+// is not ok for what is no Eiffel document.
+func (m *Message) timeAndPrevious() (at int64, previous string, ok bool) {
 	if m.Bare != nil {
-		return m.Bare.Time, m.Bare.Previous
+		return m.Bare.Time, m.Bare.Previous, true
 	}
 	value := m.Value
 	if m.Format == FormatCloudEvents {
@@ -205,28 +205,28 @@ func (m *Message) timeAndPrevious() (at int64, previous string) {
 		}
 	}
 	var event struct {
-		Meta  struct{ Time int64 }
+		Meta  struct{ Time *int64 }
 		Links []struct{ Type, Target string }
 	}
-	if json.Unmarshal(value, &event) != nil {
-		return 0, ""
+	if json.Unmarshal(value, &event) != nil || event.Meta.Time == nil {
+		return 0, "", false
 	}
 	for _, link := range event.Links {
 		if link.Type == "PREVIOUS_VERSION" {
-			return event.Meta.Time, link.Target
+			return *event.Meta.Time, link.Target, true
 		}
 	}
-	return event.Meta.Time, ""
+	return *event.Meta.Time, "", true
 }
 
 // TimeAndPreviousOf returns meta.time of a stored event in milliseconds, and the event that it
-// follows; zero where the message does not tell.
-func TimeAndPreviousOf(m *Stored) (at int64, previous string) {
+// follows; not ok where the message does not tell.
+func TimeAndPreviousOf(m *Stored) (at int64, previous string, ok bool) {
 	var f Fields
 	f.Read(m)
 	if f.Time != nil {
-		at, _ = f.ParseTime()
-		return at, string(m.Header(HeaderPrevious))
+		at, err := f.ParseTime()
+		return at, string(m.Header(HeaderPrevious)), err == nil
 	}
 	event := Message{Value: m.Value, Format: bus.FormatOf(&f)}
 	return event.timeAndPrevious()

@@ -68,6 +68,8 @@ func TestRepublishes(t *testing.T) {
 		h.insert("a/shop.t", fmt.Sprint("a", i+1), "old")
 		h.insert("b/shop.t", fmt.Sprint("b", i+1), "old")
 	}
+	// Its meta.time is 0.
+	h.tables["a/shop.t"].Insert("a0", "old", "1970-01-01 00:00:00.000000")
 	h.saved()
 	h.update("a/shop.t", 2, "a2", "new")
 	h.published("a2", "new")
@@ -81,11 +83,11 @@ func TestRepublishes(t *testing.T) {
 	if got := h.again(); !slices.Equal(got, want) {
 		t.Errorf("ids: %q came again, want %q", got, want)
 	}
-	h.republish(httpapi.RepublishRequest{Keys: []string{"b5", "none", "a1"}}, nil)
+	h.republish(httpapi.RepublishRequest{Keys: []string{"b5", "none", "a1", "a0"}}, nil)
 	for _, table := range []string{"a/shop.t", "b/shop.t"} {
 		h.asked(table, stream.RepublishDone)
 	}
-	want = []string{"a1", "a2", "a4", "b5"}
+	want = []string{"a0", "a1", "a2", "a4", "b5"}
 	if got := h.again(); !slices.Equal(got, want) {
 		t.Errorf("keys: %q came again, want %q", got, want)
 	}

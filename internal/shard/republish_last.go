@@ -137,8 +137,8 @@ func (r *republishing) readLast(ctx context.Context, tp string, at source.Range,
 				return nil
 			}
 			said := lastMessage{entry: wanted.entry, format: bus.FormatOf(&f)}
-			at, previous := sink.TimeAndPreviousOf(m)
-			if said.row, err = f.ParseRowID(); err != nil || at == 0 {
+			at, previous, ok := sink.TimeAndPreviousOf(m)
+			if said.row, err = f.ParseRowID(); err != nil || !ok {
 				return nil
 			}
 			if said.time, said.previous = time.UnixMilli(at), previous; said.row != said.entry {
