@@ -146,6 +146,10 @@ func (p *pass) nominateAbsent(ctx context.Context) error {
 			if err := p.save(ctx); err != nil {
 				return err
 			}
+			if p.away {
+				// The next run finds the others again.
+				return nil
+			}
 		}
 	}
 	return nil
