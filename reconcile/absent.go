@@ -244,12 +244,13 @@ func (p *pass) finish(ctx context.Context) error {
 	if err := p.save(ctx); err != nil {
 		return err
 	}
-	if !p.demand.due {
+	if !p.demand.due || p.away {
+		// What waits was not compared.
 		return nil
 	}
 	p.answered = p.demand
-	if p.away || p.opts.Kind == event.Release && p.unjudged != "" {
-		// What another server lacks may be a row that was missed; what waits was not compared.
+	if p.opts.Kind == event.Release && p.unjudged != "" {
+		// What another server lacks may be a row that was missed.
 		return nil
 	}
 	if err := p.opts.Owner.Reconciled(ctx, p.demand.number); err != nil {

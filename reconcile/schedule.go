@@ -62,8 +62,10 @@ type request struct {
 }
 
 const (
-	// againAfter bounds the pause after a run that was cut short.
+	// againAfter bounds the pause after a run that was cut short, awayPause that after one which
+	// left entities out since another database of the stream was away.
 	againAfter = time.Minute
+	awayPause  = 10 * time.Minute
 	// startTime is how long a request waits for a shard that does not run, and startPoll how often
 	// it looks.
 	startTime = time.Minute
@@ -259,13 +261,15 @@ func (s *Scheduler) done(t *turn, asked bool, report Report, err error) {
 		pause = 10 * startPoll
 	case err != nil:
 		pause = againAfter
+	case report.away:
+		pause = min(pause, awayPause)
 	}
 	switch {
 	case report.DryRun:
 	case err == nil && report.Resumed && now.Sub(report.StartedAt.Time) > t.Interval:
 		t.setDue(now)
 	default:
-		if t.setDue(now.Add(jitter(pause))); err != nil {
+		if t.setDue(now.Add(jitter(pause))); err != nil || report.away {
 			t.hold = t.due
 		}
 	}

@@ -249,6 +249,8 @@ type Report struct {
 	// Differences are examples of the differences that a dry run found, at most MaxDifferences, in
 	// the order of the scan: deletes rather than others.
 	Differences []Difference `json:"differences"`
+	// away says that entities were left out since another database of the stream was away.
+	away bool
 }
 
 // MaxDifferences bounds the examples in a report.

@@ -127,13 +127,26 @@ func keepOwner(path string) func() {
 	}
 	owner := info.Sys().(*syscall.Stat_t)
 	return func() {
-		// What fails is left to root: bridge names the folder at its start.
-		_ = filepath.WalkDir(path, func(name string, _ fs.DirEntry, err error) error {
+		// What fails is left to root: bridge names the folder at its start. Nothing outside of the
+		// folder is changed, though its owner may put links there meanwhile.
+		root, err := os.OpenRoot(path)
+		if err != nil {
+			return
+		}
+		_ = fs.WalkDir(root.FS(), ".", func(name string, _ fs.DirEntry, err error) error {
 			if err != nil {
 				return err
 			}
-			return os.Lchown(name, int(owner.Uid), int(owner.Gid))
+			of, err := root.Lstat(name)
+			if err != nil {
+				return err
+			}
+			if is := of.Sys().(*syscall.Stat_t); is.Uid != 0 || !of.IsDir() && is.Nlink > 1 {
+				return nil
+			}
+			return root.Lchown(name, int(owner.Uid), int(owner.Gid))
 		})
+		_ = root.Close()
 	}
 }
 

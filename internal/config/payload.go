@@ -123,9 +123,10 @@ func (l *streamLoader) destinations() {
 	}
 }
 
-// checkBounds refuses patterns of DESTINATIONS, and subjects that DESTINATION makes, that share
-// subjects with others, of any stream, and neither covers the other: a stream of NATS cannot take
-// both, nor a consumer read them.
+// checkBounds refuses patterns of DESTINATIONS that share subjects with others, of any stream, and
+// neither covers the other: a stream of NATS cannot take both, nor a consumer read them. Of
+// subjects that DESTINATION makes it warns: a wider stream, which bridge does not create, takes
+// both.
 func checkBounds(l *loader, cfg *Config) {
 	if cfg.Sink.Destinations.Topics {
 		return
@@ -150,7 +151,7 @@ func checkBounds(l *loader, cfg *Config) {
 	for i := range cfg.Streams {
 		for _, to := range cfg.Destinations(&cfg.Streams[i]) {
 			if other, found := meets(to); found {
-				l.add(StreamPrefix(cfg.Streams[i].Name)+"DESTINATION", "makes subjects of %s, as %s does, and neither covers the other, so no NATS stream can have both: use tokens that tell them apart", to, other)
+				l.warn(StreamPrefix(cfg.Streams[i].Name)+"DESTINATION", "makes subjects of %s, as %s does, and neither covers the other: bridge cannot create a stream that has both; use tokens that tell them apart, or create one with a wider subject", to, other)
 				return
 			}
 		}
