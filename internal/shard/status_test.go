@@ -39,12 +39,6 @@ func setPause(t testing.TB, b *bench, s *shard.Shard, on bool) {
 	s.SetPaused(since)
 }
 
-// paused waits until a shard rests.
-func paused(t testing.TB, s *shard.Shard) {
-	t.Helper()
-	eventually(t, "paused", func() bool { return s.Status().State == shard.Paused })
-}
-
 func TestPause(t *testing.T) {
 	t.Run("what is in flight is published and committed, then nothing is read, and nothing is repeated", func(t *testing.T) {
 		b := newBench(t)

@@ -179,6 +179,9 @@ func (s *Sink) Purge(ctx context.Context, name string, subjects []string) error 
 		if err == nil {
 			err = stream.Purge(ctx, jetstream.WithPurgeSubject(subject))
 		}
+		if errors.Is(err, jetstream.ErrStreamNotFound) {
+			err = nil // it has none
+		}
 		if ctx.Err() != nil && !errors.Is(err, nats.ErrPermissionViolation) {
 			err = context.Cause(ctx)
 		}
