@@ -110,6 +110,12 @@ func (s *stage) do(name string, w []string) bool {
 		s.Want(text(s.given, func(u ledger.Unpolled) source.Range { return u.Range }), w)
 	case "pending": // RANGE...
 		s.Want(text(s.l.Pending(0, 0, now), func(p ledger.Pending) source.Range { return p.Range }), w)
+	case "lasts": // AGE RANGE@TIME...: what is pending for so long, and since when
+		var words []string
+		for _, one := range s.l.Pending(s.Duration(w[0]), 0, now) {
+			words = append(words, fmt.Sprint(one.First, "-", one.Last, "@", one.Since.Sub(base)))
+		}
+		s.Want(words, w[1:])
 	case "counts": // HOT COLD UNPOLLED PENDING
 		c := s.l.Stats(now)
 		s.Want([]uint64{c.Hot, c.Cold, c.Unpolled, c.Pending}, w)
@@ -148,8 +154,8 @@ func TestLedger(t *testing.T) {
 	})
 	t.Run("a pending id stays hot", func(t *testing.T) {
 		play(t, ledger.Options{HotFor: time.Minute, GapTTL: time.Second}, 0, `
-			pass 4 1 4; times 1080 poll 2 | reads 2 | sweep 2 | later 10s; counts 1 0 1 1; pending 2-2; poll; pending;
-			later 49s; poll; rows 2-2; at 3h2m; poll; at 3h3m; sweep; counts 0 0 2 0`)
+			pass 4 1 4; times 1080 poll 2 | reads 2 | sweep 2 | later 10s; counts 1 0 1 1; pending 2-2; lasts 3h 2-2@0s; lasts 3h1s;
+			poll; pending; later 49s; poll; rows 2-2; at 3h2m; poll; at 3h3m; sweep; counts 0 0 2 0`)
 	})
 	t.Run("a row that is too young is not pending", func(t *testing.T) {
 		l := mustLedger(t, ledger.Options{}, 0)
