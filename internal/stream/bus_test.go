@@ -256,9 +256,9 @@ var errKilled = errors.New("killed")
 type disk struct {
 	*memory.Store
 	mu sync.Mutex
-	// applied and synced count batches, forgot has the streams that they forget.
+	// applied and synced count batches; forgot has, of each stream that one forgets, its number.
 	applied, synced int
-	forgot          []string
+	forgot          []int
 	// left is how many more batches it applies before it is killed; below 0: any number.
 	left int
 	// fault, when not nil, is returned once it has run out of left batches.
@@ -284,8 +284,10 @@ func (d *disk) Apply(ctx context.Context, b *store.Batch) error {
 	d.left--
 	err := d.Store.Apply(ctx, b)
 	if err == nil {
+		for range b.Forget {
+			d.forgot = append(d.forgot, d.applied)
+		}
 		d.applied++
-		d.forgot = append(d.forgot, b.Forget...)
 	}
 	return err
 }

@@ -90,11 +90,15 @@ var causes = map[string]error{
 // failed holds an error against its name, none for nil, and words that are in it.
 func (s *stage) failed(err error, words []string) {
 	s.Helper()
-	switch {
-	case len(words) == 0:
+	if len(words) == 0 {
 		s.Want(err, nil)
+		return
+	}
+	switch cause, known := causes[words[0]]; {
 	case words[0] == "panic" && panics.Is(err):
-	case !errors.Is(err, causes[words[0]]) || len(words) > 1 && !strings.Contains(err.Error(), strings.Join(words[1:], " ")):
+	case words[0] != "panic" && !known:
+		s.Fatalf("%s: no error is named %s", s.Step, words[0])
+	case !errors.Is(err, cause) || len(words) > 1 && !strings.Contains(err.Error(), strings.Join(words[1:], " ")):
 		s.Errorf("%s: the error is %v", s.Step, err)
 	}
 }
