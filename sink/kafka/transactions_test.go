@@ -147,19 +147,20 @@ func TestNoMarkerIsCoveredInATopicThatIsCreatedAgain(t *testing.T) {
 	t.Parallel()
 	c := fake(t, kfake.SeedTopics(1, "one"))
 	s := open(t, transactional(t, c.ListenAddrs()))
-	publish(t, s, series("one", "k", 0, 5, 2))
-	if out := publish(t, s, series("one", "k", 5, 5, 2)); !out.At[0].Marker || out.At[0].Offset != 6 {
-		t.Fatalf("the first message is at %+v, want 6 behind a marker", out.At[0])
+	for n := range 3 {
+		if at := publish(t, s, series("one", "k", n*5, 5, 2)).At[0]; at.Marker != (n > 0) || at.Offset != uint64(n*6) {
+			t.Fatalf("transaction %d begins at %+v, want %d, behind a marker but for the first", n, at, n*6)
+		}
 	}
 	remake(t, c, "one", 1)
-	// Behind what the former topic had, a marker would lie at 11: here it is somebody's message.
-	publish(t, open(t, kafka.Options{Connection: at(c.ListenAddrs())}), series("one", "others", 0, 12, 2))
+	// Behind what the former topic had, a marker would lie at 17: here it is somebody's message.
+	publish(t, open(t, kafka.Options{Connection: at(c.ListenAddrs())}), series("one", "others", 0, 18, 2))
 	// What is known of a topic is believed for five minutes.
 	for range 6 {
 		kafka.AgeTopics(s)
 	}
-	if out := publish(t, s, series("one", "k", 10, 5, 2)); out.At[0].Marker || out.At[0].Offset != 12 {
-		t.Errorf("the first message is at %+v, want 12 and no marker", out.At[0])
+	if out := publish(t, s, series("one", "k", 15, 5, 2)); out.At[0].Marker || out.At[0].Offset != 18 {
+		t.Errorf("the first message is at %+v, want 18 and no marker", out.At[0])
 	}
 }
 
