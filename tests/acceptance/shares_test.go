@@ -250,6 +250,7 @@ func (f *founding) comeAndGo() {
 // placed expects each table in one process, and all of them with tables of each stream.
 func (f *founding) placed() {
 	f.T.Helper()
+	looks := 0
 	want := len(f.logs) + len(f.worlds)*(f.itemsOf+1)
 	world.Eventually(f.T, 2*time.Minute, fmt.Sprintf("%d tables are running", want), func() bool {
 		n := 0
@@ -259,14 +260,23 @@ func (f *founding) placed() {
 		if n > want {
 			f.T.Errorf("processes run %d of %d tables", n, want)
 		}
+		if looks++; looks%10 == 0 {
+			f.apart(false)
+		}
 		return n == want
 	})
+	f.apart(true)
+}
+
+// apart expects no table in two processes, and at the end tables of each stream in all of them.
+func (f *founding) apart(end bool) {
+	f.T.Helper()
 	of := make(map[string]bool)
 	for _, d := range f.Shares {
 		before := len(of)
 		for _, stream := range []string{"logs", "items", "parts"} {
 			shards := d.Shards(stream)
-			if len(shards) == 0 && stream != "parts" {
+			if end && len(shards) == 0 && stream != "parts" {
 				f.T.Errorf("share %s has no tables of %s", d.Env["BRIDGE_SHARE"], stream)
 			}
 			for _, shard := range shards {
@@ -277,7 +287,7 @@ func (f *founding) placed() {
 				}
 			}
 		}
-		f.T.Logf("share %s has %d tables", d.Env["BRIDGE_SHARE"], len(of)-before)
+		f.T.Logf("share %s runs %d tables", d.Env["BRIDGE_SHARE"], len(of)-before)
 	}
 }
 

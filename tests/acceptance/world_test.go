@@ -108,6 +108,9 @@ func endure(t *testing.T, b *world.Bus, o world.Options) {
 			t.Errorf("the writers have made no %s", change)
 		}
 	}
+	if s := w.Rows.Record().Sums(); s.Rollbacks == 0 || s.Burned == 0 {
+		t.Errorf("the writers have rolled back or burned nothing: %+v", s)
+	}
 	if f := p.MustHold(p.MostRepeats(cuts), world.Expect{}); f.Late == 0 {
 		t.Error("no row was late: the test shows nothing")
 	}
