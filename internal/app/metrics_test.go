@@ -64,7 +64,9 @@ func TestMetricsAreThereBeforeTheyCount(t *testing.T) {
 			`bridge_events_total{stream="orders",type="OrdersAddedEvent"} 0`, `bridge_events_total{stream="orders",type="OrdersDeletedEvent"} 0`,
 			`bridge_events_total{stream="bills",type="BillsPublishedEvent"} 0`, `bridge_ids_given_up_total{reason="ttl",stream="orders"} 0`,
 			`bridge_source_query_seconds_count{query="page",stream="orders"} 0`, `bridge_source_query_seconds_count{query="ids",stream="bills"} 0`,
-			`bridge_build_info{goversion="go1.2",revision="abc",version="1.2.3"} 1`,
+			`bridge_build_info{goversion="go1.2",revision="abc",version="1.2.3"} 1`, `bridge_unpolled_ids{stream="orders"} 0`,
+			`bridge_last_successful_poll_timestamp_seconds{stream="bills"} 0`, `bridge_events_total{stream="orders",type="OrdersModifiedEvent"} 0`,
+			`bridge_source_query_seconds_count{query="rows",stream="orders"} 0`, `bridge_source_query_seconds_count{query="changes",stream="orders"} 0`,
 		}},
 		"by shard": {[]string{"BRIDGE_METRICS_BY_SHARD"}, []string{
 			`bridge_retries_total{place="shard bills/bills_1"} 0`, `bridge_retries_total{place="checkpoint/bills/bills_0"} 0`,
@@ -75,6 +77,14 @@ func TestMetricsAreThereBeforeTheyCount(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			body := newMetrics(t, c.variables...)
+			for _, stream := range []string{"orders", "bills"} {
+				for _, name := range []string{
+					"records_total", "rejected_total", "dead_letters_total", "duplicate_acks_total", "bad_values_total", "late_records_total",
+					"publish_seconds_count", "checkpoint_save_seconds_count",
+				} {
+					c.want = append(c.want, `bridge_`+name+`{stream="`+stream+`"} 0`)
+				}
+			}
 			for _, want := range c.want {
 				if !strings.Contains(body, "\n"+want+"\n") {
 					t.Errorf("no %s in\n%s", want, body)

@@ -84,6 +84,20 @@ func TestDaemonReconciles(t *testing.T) {
 	if status, _ := httpapitest.Request(t, h, "POST", "/api/v1/streams/bills/reconcile"); status != 404 {
 		t.Errorf("a stream that is not there: %d", status)
 	}
+	s.Exec(t, "DELETE FROM orders")
+	s.Exec(t, "DELETE FROM sqlite_sequence")
+	s.Exec(t, "INSERT INTO orders (name, total) VALUES ('o20', 20)")
+	await("the shard stops", func() bool { return now().State == shard.Stopped })
+	for _, query := range []string{"", "?dryRun=true", "?dryRun=true&allowDeletes=true"} {
+		if status, body := httpapitest.Request(t, h, "POST", "/api/v1/streams/orders/reconcile"+query); status != 409 || !strings.Contains(body, "uses ids again") {
+			t.Errorf("%s of a shard that is stopped: %d %s", query, status, body)
+		}
+	}
+	// The tail publishes that the one which had the id of the row is gone, unless the reconcile is
+	// there first.
+	if r := run("?allowDeletes=true"); r.Deleted < 18 || r.Deleted > 19 || h.Ready(t.Context()) != nil {
+		t.Errorf("after a person agreed to the table: %+v, %v", r, h.Ready(t.Context()))
+	}
 	s.Exec(t, "DROP TABLE orders")
 	await("the shard stops", func() bool { return now().State == shard.Stopped })
 	if status, body := httpapitest.Request(t, h, "POST", "/api/v1/streams/orders/reconcile"); status != 409 || !strings.Contains(body, "no table") {
