@@ -121,7 +121,7 @@ func TestComposeFile(t *testing.T) {
 }
 
 // TestKubernetesManifests: bridges without rights, with their secrets as files, the checkpoint on a
-// volume, and a port for named peers alone. That the configuration is right
+// volume, probes that ask for life and readiness, and a port for named peers alone. That the configuration is right
 // TestHelmRendersWhatKubernetesTakes shows, and the rest the manifests themselves.
 func TestKubernetesManifests(t *testing.T) {
 	const rights = "map[allowPrivilegeEscalation:false capabilities:map[drop:[ALL]] readOnlyRootFilesystem:true " +
@@ -165,11 +165,20 @@ func TestKubernetesManifests(t *testing.T) {
 			pod.get("securityContext")["fsGroup"] != 65532 || pod.get("securityContext")["runAsNonRoot"] != true {
 			t.Errorf("%s: %s, %v", file, got, pod.get("securityContext"))
 		}
+		ports := bridge.list("ports")
+		if want := strings.TrimPrefix(imageEnv(t)["BRIDGE_HTTP_ADDR"], ":"); len(ports) != 1 || fmt.Sprint(ports[0]["containerPort"]) != want {
+			t.Errorf("%s: ports %v, want %s", file, ports, want)
+		}
+		for probe, want := range map[string]string{"livenessProbe": "/livez", "readinessProbe": "/readyz"} {
+			if get := bridge.get(probe, "httpGet"); get.text("path") != want || get.text("port") != ports[0].text("name") {
+				t.Errorf("%s: %s %v", file, probe, get)
+			}
+		}
 		// A policy holds for the whole pod: without a rule nobody would reach the application.
 		policy := byKind["NetworkPolicy"]
 		rules := policy.list("ingress")
 		if !reflect.DeepEqual(policy.get("podSelector"), set.get("selector")) || len(rules) != len(containers) || len(rules[0].list("from")) == 0 ||
-			rules[0].list("ports")[0]["port"] != bridge.list("ports")[0]["containerPort"] {
+			rules[0].list("ports")[0]["port"] != ports[0]["containerPort"] {
 			t.Errorf("%s: %v", file, policy)
 		}
 	}
