@@ -2,6 +2,7 @@ package event_test
 
 import (
 	"bytes"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -113,11 +114,15 @@ func TestTheTextOfAKey(t *testing.T) {
 	t.Run("byte strings are base64 and bits a number, NULL is told from nothing", func(t *testing.T) {
 		rows := newTable(
 			cell{"id", source.Int, 0, "1"}, cell{"raw", source.Binary, 0, "\xfb\xef\xbe"}, cell{"none", source.Binary, 0, ""},
-			cell{"flags", source.Bit, 0, "\x01\x02"}, cell{"no", source.Bit, 0, nil},
+			cell{"flags", source.Bit, 0, "\x00\x01\x02"}, cell{"no", source.Bit, 0, nil},
 		).key("raw", "none", "flags", "no")
 		ev := encode(t, options(), rows, rows.row(1))
 		if want := "%2B%2B%2B%2B++258+%"; string(ev.Key) != want {
 			t.Errorf("key %q, want %q", ev.Key, want)
+		}
+		values, err := bind(t, options(), rows).KeyValues(ev.Key, [][]byte{[]byte("before")})
+		if want := [][]byte{[]byte("before"), []byte("\xfb\xef\xbe"), {}, {1, 2}, nil}; err != nil || !reflect.DeepEqual(values, want) {
+			t.Errorf("values %q, want %q: %v", values, want, err)
 		}
 	})
 }

@@ -129,6 +129,13 @@ func TestWhatNoEventSaysIsRefused(t *testing.T) {
 	if err := schema.Validate(unmarshal(t, body)); err != nil {
 		t.Errorf("%v\n%s", err, body)
 	}
+	nullable := newTable(t, event.Capability, event.StopOnBad, "things", everyKind(false))
+	for at := -1; at < 1; at++ {
+		body := encode(t, nullable, row(nullable.Columns, at))
+		if err := compile(t, stream(event.Capability, nullable))[event.Added].Validate(unmarshal(t, body)); err != nil {
+			t.Errorf("values %d of columns that may have NULL: %v\n%s", at, err, body)
+		}
+	}
 	for _, m := range table.Encoder.Members(false) {
 		for _, wrong := range []any{nil, true, map[string]any{}} {
 			if columns.List[m.Column].Kind == source.JSON {
