@@ -95,6 +95,7 @@ func TestSet(t *testing.T) {
 		snapshot  source.Range
 	}{
 		"back":                     {event.Release, 5, 0, []uint64{3}, source.Range{}},
+		"back to what is missing":  {event.Release, 7, 0, []uint64{3, 7}, source.Range{}},
 		"back, of a capability":    {event.Capability, 5, 0, []uint64{3}, source.Range{}},
 		"to the beginning":         {event.Release, 0, 0, nil, source.Range{}},
 		"forward":                  {event.Release, 20, 20, []uint64{3, 7}, source.Range{}},

@@ -99,7 +99,8 @@ var found = map[event.Kind][]struct{ name, script string }{
 			`columns doc:json code:text; unsent a|{ "b": 1 }|7; finds  | unproven 1; edit 0 "code":7>"code":8; finds  | unproven 1`},
 		// Something that does not fit, the row d, has it look again.
 		{"a row that is replaced meanwhile is neither stale nor extra", "insert c first; silent d first; at 2 delete 1, silent c second; at 3 publish 3; finds missing 1"},
-		{"rows of one key in two tables, and the bus ends with the first", twoRows + "insert a x; delete 1; silent a x; finds  | twoRows 1; says twoRows : the table d_"},
+		{"rows of one key in two tables, and the bus ends with the first", twoRows + "insert a x; delete 1; silent a x; finds  | twoRows 1; says twoRows " +
+			"d_1 row 1 a at T/0 0 stamp : the table d_0 has its key, too, in row 2 / d_0 row 2 a at T/0 0 stamp : the table d_1 has its key, too, in row 1"},
 		{"with the second", twoRows + "insert a y; delete 1; silent a x; finds  | twoRows 1"},
 		{"with neither", twoRows + "insert a z; delete 1; silent a x; finds stale 1 | twoRows 1"},
 		{"the first of them goes meanwhile", twoRows + "insert a y; delete 1; silent a x; at 2 in 0, delete 2; finds nothing"},

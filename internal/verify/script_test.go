@@ -280,13 +280,13 @@ func (p *player) compare(name, rest string) bool {
 	case "counts":
 		s := p.report.Streams[0]
 		p.same("counts", rest, fmt.Sprintf("tombstones=%d events=%d repeats=%d live=%d rejected=%d", s.Tombstones, s.Events, s.Repeats, s.Live, s.Rejected))
-	case "says": // CODE TEXT, of any example
+	case "says": // CODE TEXT, or TEXT / TEXT, of any example
 		code, text, _ := strings.Cut(rest, " ")
 		var said []string
 		for _, e := range examplesOf(p.report, code) {
 			said = append(said, fmt.Sprintf("%s row %d %s at %s %d stamp %s: %s", e.Shard, e.Row, e.Key, e.Partition, e.At, e.Stamp, e.What))
 		}
-		if !slices.ContainsFunc(said, func(s string) bool { return strings.Contains(s, text) }) {
+		if !slices.ContainsFunc(strings.Split(text, " / "), func(text string) bool { return strings.Contains(strings.Join(said, "\n"), text) }) {
 			p.t.Errorf("no example of %s says %q: %q", code, text, said)
 		}
 	default:
