@@ -121,8 +121,9 @@ func TestComposeFile(t *testing.T) {
 }
 
 // TestKubernetesManifests: bridges without rights, with their secrets as files, the checkpoint on a
-// volume, probes that ask for life and readiness, and a port for named peers alone. That the configuration is right
-// TestHelmRendersWhatKubernetesTakes shows, and the rest the manifests themselves.
+// volume, probes that ask for life and readiness, and a port for named peers alone. That the
+// configuration is right TestHelmRendersWhatKubernetesTakes shows, and the rest the manifests
+// themselves.
 func TestKubernetesManifests(t *testing.T) {
 	const rights = "map[allowPrivilegeEscalation:false capabilities:map[drop:[ALL]] readOnlyRootFilesystem:true " +
 		"runAsGroup:65532 runAsNonRoot:true runAsUser:65532 seccompProfile:map[type:RuntimeDefault]]"

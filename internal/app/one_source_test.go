@@ -11,9 +11,9 @@ import (
 	"example.org/bridge/internal/config/configtest"
 )
 
-// TestOneSourceHasNoName: a bridge with BRIDGE_SOURCE_URL alone publishes the messages, with the ids
-// and keys, and agrees with its standbys on the settings, that it did before sources had names. That
-// version wrote the file.
+// TestOneSourceHasNoName: a bridge with BRIDGE_SOURCE_URL alone publishes the messages, ids and
+// keys included, and agrees with its standbys on the settings, that it did before sources had
+// names. That version wrote the file.
 func TestOneSourceHasNoName(t *testing.T) {
 	h := emptyHousehold(t, configtest.Env{
 		"BRIDGE_STREAMS": "states,facts", "BRIDGE_STREAM_STATES_TABLE": "d_{0..1}", "BRIDGE_STREAM_STATES_KIND": "capability", "BRIDGE_STREAM_STATES_KEY": "name",
