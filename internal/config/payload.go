@@ -126,33 +126,49 @@ func (l *streamLoader) destinations() {
 // checkBounds refuses patterns of DESTINATIONS that share subjects with others, of any stream, and
 // neither covers the other: a stream of NATS cannot take both, nor a consumer read them. Of
 // subjects that DESTINATION makes it warns: a wider stream, which bridge does not create, takes
-// both.
+// both. Those of one template have their wildcards in the same places, so only those of different
+// ones are compared.
 func checkBounds(l *loader, cfg *Config) {
 	if cfg.Sink.Destinations.Topics {
 		return
 	}
-	all := cfg.Published()
-	meets := func(to string) (other string, found bool) {
-		for _, other := range all {
-			if bus.Meet(to, other) && !bus.Covers(to, other) && !bus.Covers(other, to) {
-				return other, true
+	overlap := func(to string, all []string) (other string, found bool) {
+		at := slices.IndexFunc(all, func(other string) bool {
+			return bus.Meet(to, other) && !bus.Covers(to, other) && !bus.Covers(other, to)
+		})
+		if at < 0 {
+			return "", false
+		}
+		return all[at], true
+	}
+	if slices.ContainsFunc(cfg.Streams, func(s Stream) bool { return len(s.Bounds) > 0 }) {
+		all := cfg.Published()
+		for i := range cfg.Streams {
+			for n, to := range cfg.Streams[i].Bounds {
+				if other, found := overlap(to, all); found {
+					l.add(StreamPrefix(cfg.Streams[i].Name)+"DESTINATIONS", "item %d shares subjects with %s, and neither covers the other, so no NATS stream can have both: make one wider or list subjects one by one", n+1, other)
+					return
+				}
 			}
 		}
-		return "", false
 	}
+	if !slices.ContainsFunc(cfg.Streams, func(s Stream) bool { return s.Destination != cfg.Streams[0].Destination }) {
+		return
+	}
+	made := make([][]string, len(cfg.Streams))
 	for i := range cfg.Streams {
-		for n, to := range cfg.Streams[i].Bounds {
-			if other, found := meets(to); found {
-				l.add(StreamPrefix(cfg.Streams[i].Name)+"DESTINATIONS", "item %d shares subjects with %s, and neither covers the other, so no NATS stream can have both: make one wider or list subjects one by one", n+1, other)
-				return
+		made[i] = slices.DeleteFunc(cfg.Destinations(&cfg.Streams[i]), func(to string) bool { return !strings.ContainsAny(to, "*>") })
+	}
+	for i, own := range made {
+		for j, others := range made {
+			if cfg.Streams[i].Destination == cfg.Streams[j].Destination {
+				continue
 			}
-		}
-	}
-	for i := range cfg.Streams {
-		for _, to := range cfg.Destinations(&cfg.Streams[i]) {
-			if other, found := meets(to); found {
-				l.warn(StreamPrefix(cfg.Streams[i].Name)+"DESTINATION", "makes subjects of %s, as %s does, and neither covers the other: bridge cannot create a stream that has both; use tokens that tell them apart, or create one with a wider subject", to, other)
-				return
+			for _, to := range own {
+				if other, found := overlap(to, others); found {
+					l.warn(StreamPrefix(cfg.Streams[i].Name)+"DESTINATION", "makes subjects of %s, as %s does, and neither covers the other: bridge cannot create a stream that has both; use tokens that tell them apart, or create one with a wider subject", to, other)
+					return
+				}
 			}
 		}
 	}

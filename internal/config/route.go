@@ -223,17 +223,14 @@ func wildcards(destinations []string) []string {
 // withoutCovered leaves out subjects that a wildcard among the others takes already: a stream's
 // subjects must not overlap.
 func withoutCovered(subjects []string) []string {
-	var kept []string
-	for i, subject := range subjects {
-		covered := slices.ContainsFunc(subjects[:i], func(s string) bool { return s == subject })
-		for j, other := range subjects {
-			covered = covered || j != i && other != subject && bus.Covers(other, subject)
-		}
-		if !covered {
-			kept = append(kept, subject)
-		}
-	}
-	return kept
+	// Nothing else covers another one, and there may be a subject for each of many tables.
+	patterns := slices.DeleteFunc(slices.Clone(subjects), func(s string) bool { return !strings.ContainsAny(s, "*>") })
+	seen := make(map[string]bool, len(subjects))
+	return slices.DeleteFunc(slices.Clone(subjects), func(s string) bool {
+		before := seen[s]
+		seen[s] = true
+		return before || slices.ContainsFunc(patterns, func(pattern string) bool { return pattern != s && bus.Covers(pattern, s) })
+	})
 }
 
 // Uncompactable returns why compaction would lose events on a topic, for the topics where it would:

@@ -291,19 +291,30 @@ func (l *streamLoader) destination() {
 
 // checkDeadLetters finds dead letters that go where events of a stream do.
 func checkDeadLetters(l *loader, cfg *Config) {
+	if !slices.ContainsFunc(cfg.Streams, func(s Stream) bool { return s.DeadLetter != "" }) {
+		return
+	}
+	events := make(map[string]string)
+	for _, of := range cfg.Streams {
+		of.DeadLetter = ""
+		if l.has(StreamPrefix(of.Name)+"DESTINATION", StreamPrefix(of.Name)+"DESTINATIONS") {
+			continue
+		}
+		for _, to := range cfg.Destinations(&of) {
+			events[to] = cmp.Or(events[to], of.Name)
+		}
+	}
 	for i := range cfg.Streams {
 		s := &cfg.Streams[i]
+		name, is := events[s.DeadLetter]
+		if s.DeadLetter == "" || !is {
+			continue
+		}
 		variable := StreamPrefix(s.Name) + "DEAD_LETTER"
 		if l.env[variable] == "" {
 			variable = prefix + "DEAD_LETTER"
 		}
-		for _, of := range cfg.Streams {
-			name := of.Name
-			if of.DeadLetter = ""; s.DeadLetter != "" && slices.Contains(cfg.Destinations(&of), s.DeadLetter) && !l.has(StreamPrefix(name)+"DESTINATION", StreamPrefix(name)+"DESTINATIONS") {
-				l.add(variable, "is where events of the stream %s go: use a topic or subject of its own", name)
-				break
-			}
-		}
+		l.add(variable, "is where events of the stream %s go: use a topic or subject of its own", name)
 	}
 }
 
