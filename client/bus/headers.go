@@ -300,6 +300,18 @@ func Meet(a, b string) bool {
 	return len(as) == len(bs)
 }
 
+// MeetsAny reports whether some subject is covered by other and by one of patterns.
+func MeetsAny(patterns []string, other string) bool {
+	return slices.ContainsFunc(patterns, func(pattern string) bool { return Meet(pattern, other) })
+}
+
+// Widen returns which of wanted the subjects of a stream do not cover, and the subjects with these:
+// those of one stream must not overlap.
+func Widen(subjects, wanted []string) (lacks, all []string) {
+	lacks = slices.DeleteFunc(slices.Clone(wanted), func(s string) bool { return CoversAny(subjects, s) })
+	return lacks, append(slices.DeleteFunc(slices.Clone(subjects), func(s string) bool { return CoversAny(lacks, s) }), lacks...)
+}
+
 // IsTokenByte reports whether c needs no escape in a token of a NATS subject.
 func IsTokenByte(c byte) bool {
 	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || c == '_' || c == '-'

@@ -126,7 +126,7 @@ func (l *streamLoader) destinations() {
 // checkBounds refuses patterns of DESTINATIONS that share subjects with others, of any stream, and
 // neither covers the other: a stream of NATS cannot take both, nor a consumer read them. Of
 // subjects that DESTINATION makes it warns: a wider stream, which bridge does not create, takes
-// both. Those of one template have their wildcards in the same places, so only those of different
+// both. Those of one template have their wildcards in the same tokens, so only those of different
 // ones are compared.
 func checkBounds(l *loader, cfg *Config) {
 	if cfg.Sink.Destinations.Topics {

@@ -251,15 +251,11 @@ func inspectStreams(r *inspect.Report, o Options) {
 				r.Add(inspect.Warning, inspect.StreamDiffers, "stream "+c.Name, "has "+differs+": it cannot be changed").
 					Says("correct %s, or name another folder in %s", option.NATSStreamStorage, option.SinkURL)
 			}
-		} else if slices.ContainsFunc(o.Subjects, func(s string) bool { return meets(c.Subjects, s) }) {
+		} else if slices.ContainsFunc(o.Subjects, func(s string) bool { return bus.MeetsAny(c.Subjects, s) }) {
 			r.Add(inspect.Unsafe, inspect.StreamCreation, "stream "+o.Stream, "cannot be created: "+taken(o, c.Name)).
 				Says("set %s=%s, or name another folder in %s", option.NATSStream, c.Name, option.SinkURL)
 		}
 	}
-}
-
-func meets(patterns []string, subject string) bool {
-	return slices.ContainsFunc(patterns, func(pattern string) bool { return bus.Meet(pattern, subject) })
 }
 
 // taken says why there can be no stream for the subjects.
@@ -297,13 +293,12 @@ func widen(ctx context.Context, s *server.Server, o Options) (err error) {
 		return fmt.Errorf("look at the stream %s: %w", o.Stream, err)
 	}
 	config := stream.CachedInfo().Config
-	lacks := slices.DeleteFunc(slices.Clone(o.Subjects), func(s string) bool { return bus.CoversAny(config.Subjects, s) })
 	was := config
+	lacks, all := bus.Widen(config.Subjects, o.Subjects)
 	if o.keep(&config); len(lacks) == 0 && config.MaxAge == was.MaxAge && config.MaxBytes == was.MaxBytes && config.Duplicates == was.Duplicates {
 		return nil
 	}
-	// Subjects of one stream must not overlap.
-	config.Subjects = append(slices.DeleteFunc(config.Subjects, func(s string) bool { return bus.CoversAny(lacks, s) }), lacks...)
+	config.Subjects = all
 	if _, err := js.UpdateStream(ctx, config); err != nil {
 		return fmt.Errorf("change the stream %s, and add the subjects %q: %w", o.Stream, lacks, err)
 	}

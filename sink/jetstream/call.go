@@ -393,5 +393,5 @@ func transforms(o *Options, t *jetstream.SubjectTransformConfig) bool {
 	if o.Claim != "" {
 		subjects = append(slices.Clone(subjects), o.Claim)
 	}
-	return t.Source == "" || len(subjects) == 0 || slices.ContainsFunc(subjects, func(s string) bool { return bus.Meet(t.Source, s) })
+	return t.Source == "" || len(subjects) == 0 || bus.MeetsAny(subjects, t.Source)
 }

@@ -245,12 +245,10 @@ func (i *inspection) checkSubjects(c *jetstream.StreamConfig, subjects []string)
 			}
 		}
 	}
-	lacks := slices.DeleteFunc(slices.Clone(subjects), func(subject string) bool { return bus.CoversAny(c.Subjects, subject) })
-	// Subjects of one stream must not overlap.
-	all := append(slices.DeleteFunc(slices.Clone(c.Subjects), func(subject string) bool { return bus.CoversAny(lacks, subject) }), lacks...)
+	lacks, all := bus.Widen(c.Subjects, subjects)
 	for _, subject := range lacks {
 		severity, what := inspect.Unsafe, "does not take the subject "+subject
-		if slices.ContainsFunc(c.Subjects, func(pattern string) bool { return bus.Meet(pattern, subject) }) {
+		if bus.MeetsAny(c.Subjects, subject) {
 			severity, what = inspect.Warning, "takes only a part of the subjects "+subject
 		}
 		i.Add(severity, inspect.StreamSubject, "stream "+c.Name, what).
@@ -330,7 +328,7 @@ func (i *inspection) checkConfig(info *jetstream.StreamInfo) {
 // where it does not.
 func (i *inspection) sharedSubject(c *jetstream.StreamConfig) string {
 	for subject, why := range i.options.Uncompactable {
-		if c.MaxMsgsPerSubject > 0 && slices.ContainsFunc(c.Subjects, func(pattern string) bool { return bus.Meet(pattern, subject) }) {
+		if c.MaxMsgsPerSubject > 0 && bus.MeetsAny(c.Subjects, subject) {
 			return why
 		}
 	}
