@@ -250,7 +250,7 @@ type Report struct {
 	// the order of the scan: deletes rather than others.
 	Differences []Difference `json:"differences"`
 	// away says that entities were left out since another database of the stream was away.
-	away bool `json:"-"`
+	away bool
 }
 
 // MaxDifferences bounds the examples in a report.

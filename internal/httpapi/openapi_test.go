@@ -177,7 +177,7 @@ func (s *schemas) members(t reflect.Type, properties object, required *[]string)
 	for field := range t.Fields() {
 		name, options, _ := strings.Cut(field.Tag.Get("json"), ",")
 		switch {
-		case name == "-":
+		case name == "-", !field.IsExported() && !field.Anonymous:
 			continue
 		case field.Anonymous && name == "":
 			s.members(field.Type, properties, required)
