@@ -324,16 +324,16 @@ func (p *process) awayLimit() time.Duration { return cmp.Or(p.away, 30*time.Seco
 // does.
 func waitsFor(status httpapi.Status, tables ...string) string {
 	from := status.Source
-	for i := range status.Sources {
-		if i == 0 {
-			from = nil
-		}
-		of := func(table string) bool {
-			source, _, named := strings.Cut(table, "/")
-			return named && source == status.Sources[i].Name || !named && status.Sources[i].Name == ""
-		}
-		if status.Sources[i].Error != "" && slices.ContainsFunc(tables, of) {
-			from = &status.Sources[i]
+	if all := status.Sources; len(all) > 0 {
+		from = nil
+		for i := range all {
+			of := func(table string) bool {
+				name, _, named := strings.Cut(table, "/")
+				return named == (all[i].Name != "") && (!named || name == all[i].Name)
+			}
+			if all[i].Error != "" && slices.ContainsFunc(tables, of) {
+				from = &all[i]
+			}
 		}
 	}
 	for _, one := range []struct {

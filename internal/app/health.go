@@ -197,13 +197,13 @@ func (h health) snapshots(of func(*shard.Shard) shard.Status) []shard.Status {
 
 func (h health) Status() httpapi.Status {
 	status := statusOf(h.streams, h.recovery.Progress(), h.snapshots((*shard.Shard).FullStatus))
+	works := h.waiting() == nil
 	for i, s := range h.streams {
-		if h.waiting() == nil && len(s.Patterns) > 0 {
-			status.Streams[i].Reason = null.Text(h.noTables(s))
+		of := &status.Streams[i]
+		of.Resendable = s.DeadLetter != "" && h.opts.Config.Sink.Readable()
+		if works {
+			of.Reason = null.Text(h.noTables(s))
 		}
-	}
-	for i := range status.Streams {
-		status.Streams[i].Resendable = h.streams[i].DeadLetter != "" && h.opts.Config.Sink.Readable()
 	}
 	if h.copies != nil {
 		for i, s := range h.copies.Status() {

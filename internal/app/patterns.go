@@ -167,9 +167,6 @@ func (a *App) awaitTables(ctx context.Context) (changed bool) {
 // that it is over.
 func (a *App) warnOfTables() {
 	for _, s := range a.streams {
-		if len(s.Patterns) == 0 {
-			continue
-		}
 		switch why := (health{a}).noTables(s); {
 		case why == a.lacks[s.Name]:
 		case why != "":

@@ -217,18 +217,18 @@ func (a *App) list(ctx context.Context, s *appStream) error {
 		// The shards say why the stream has stopped.
 		return nil
 	}
-	request := httpapi.RepublishRequest{Stream: s.Name, All: true}
 	var since time.Time
 	every := s.FullListInterval - rand.N(s.FullListInterval/listJitter+1)
 	for {
 		err := s.feed.Lists().Open(ctx)
 		last := s.feed.Lists().Last()
-		if request.Rate = nil; s.rate.PerSecond() > 0 {
-			// The tails come first.
-			half := int(max(1, s.rate.PerSecond()/2))
-			request.Rate = &half
-		}
 		if err == nil && !last.Running() && (last == nil || time.Since(last.Asked) >= every || time.Since(last.Asked) < 0) {
+			request := httpapi.RepublishRequest{Stream: s.Name, All: true}
+			if rate := s.rate.PerSecond(); rate > 0 {
+				// The tails come first.
+				half := int(max(1, rate/2))
+				request.Rate = &half
+			}
 			if err = a.requestList(ctx, s, &request); err == nil {
 				since = time.Time{}
 				every = s.FullListInterval - rand.N(s.FullListInterval/listJitter+1)
