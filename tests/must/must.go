@@ -1,4 +1,3 @@
-// Package must ends tests where what they stand on fails.
 package must
 
 // OK ends a test, of its goroutine, unless err is nil.

@@ -1,4 +1,3 @@
-// Package jetstream is a bucket in a KV bucket of JetStream.
 package jetstream
 
 import (

@@ -1,4 +1,3 @@
-// Package kafka is a bucket in a compacted topic of one partition.
 package kafka
 
 import (

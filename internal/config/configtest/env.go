@@ -1,4 +1,3 @@
-// Package configtest holds environments for tests that need a configuration.
 package configtest
 
 import (

@@ -1,4 +1,3 @@
-// Package kafka is the driver of kafka:.
 package kafka
 
 import (

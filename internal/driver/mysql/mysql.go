@@ -1,4 +1,3 @@
-// Package mysql is the driver of mysql:, for MySQL and MariaDB.
 package mysql
 
 import (

@@ -1,4 +1,3 @@
-// Package sqlite is the driver of sqlite:, a file of SQLite.
 package sqlite
 
 import (

@@ -1,4 +1,3 @@
-// Package stdout is the driver of stdout:, which prints events.
 package stdout
 
 import (

@@ -1,4 +1,3 @@
-// Package tracingtest is a collector of OTLP over HTTP for tests: it keeps the spans that it gets.
 package tracingtest
 
 import (

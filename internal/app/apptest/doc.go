@@ -1,0 +1,2 @@
+// Package apptest has a small database and the environment of a bridge that publishes it.
+package apptest

@@ -1,0 +1,2 @@
+// Package jetstream is a bucket in a KV bucket of JetStream.
+package jetstream

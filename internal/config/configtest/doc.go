@@ -1,0 +1,2 @@
+// Package configtest holds environments for tests that need a configuration.
+package configtest

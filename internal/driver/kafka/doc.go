@@ -1,0 +1,2 @@
+// Package kafka is the driver of kafka:.
+package kafka

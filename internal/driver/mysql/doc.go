@@ -1,0 +1,2 @@
+// Package mysql is the driver of mysql:, for MySQL and MariaDB.
+package mysql

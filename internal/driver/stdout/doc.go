@@ -1,0 +1,2 @@
+// Package stdout is the driver of stdout:, which prints events.
+package stdout

@@ -1,0 +1,2 @@
+// Package must ends tests where what they stand on fails.
+package must
