@@ -1,13 +1,12 @@
 package buscopy_test
 
 import (
-	"strconv"
-	"strings"
 	"testing"
 	"testing/synctest"
 
 	"example.org/bridge/internal/buscopy"
 	"example.org/bridge/internal/share"
+	"example.org/bridge/tests/script"
 )
 
 // joined returns a process that has joined a generation.
@@ -43,29 +42,32 @@ func TestAlone(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				f, processes := newFleet(t), make(map[string]*buscopy.Generations)
-				for step := range strings.SplitSeq(life, "; ") {
-					words := strings.Fields(step + " 0")
-					number, _ := strconv.Atoi(words[2])
-					g, alone, err := processes[words[1]], true, error(nil)
-					switch words[0] {
+				p := script.Player{TB: t}
+				p.Play(life, func(name string, words []string) bool {
+					g, err := processes[words[0]], error(nil)
+					switch name {
 					case "join":
-						processes[words[1]] = joined(t, f, share.Share{Index: number, Number: 2})
+						processes[words[0]] = joined(t, f, share.Share{Index: int(p.Number(words[1])), Number: 2})
 					case "former", "turn":
-						err = g.ReadFormer(t.Context(), words[0] == "turn")
+						err = g.ReadFormer(t.Context(), name == "turn")
 					case "enter":
-						err = g.Enter(t.Context(), uint64(number))
+						err = g.Enter(t.Context(), p.Number(words[1]))
 					case "permit":
 						err = g.Permit(t.Context())
 					case "put":
-						err = f.bucket.Put(t.Context(), words[1], nil)
-					default:
+						err = f.bucket.Put(t.Context(), words[0], nil)
+					case "alone", "not":
+						var alone bool
 						alone, err = g.Alone(t.Context())
-						alone = alone == (words[0] == "alone")
+						p.Want(alone, name == "alone")
+					default:
+						return false
 					}
-					if err != nil || !alone {
-						t.Errorf("%s: %v", step, err)
+					if err != nil {
+						t.Errorf("%s: %v", p.Step, err)
 					}
-				}
+					return true
+				})
 			})
 		})
 	}
