@@ -300,7 +300,7 @@ func (b *Log) String() string {
 func (b *Log) Lines() int { return strings.Count(b.String(), "\n") }
 
 func (b *Log) Tail(lines int) string {
-	all := strings.SplitAfter(b.String(), "\n")
+	all := strings.SplitAfter(strings.TrimSuffix(b.String(), "\n"), "\n")
 	return strings.Join(all[max(0, len(all)-lines):], "")
 }
 
