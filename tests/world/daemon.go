@@ -68,6 +68,8 @@ func NewDaemon(t testing.TB, path string, e Env) *Daemon {
 	}.With(e)
 	t.Cleanup(func() {
 		if t.Failed() {
+			_, ready := d.Get("/readyz")
+			t.Logf("readiness of bridge: %s", ready)
 			t.Logf("log of bridge:\n%s", d.Log.Tail(60))
 			t.Logf("its goroutines:\n%s", d.goroutines())
 		}

@@ -143,18 +143,18 @@ func (p *Publisher) heads(s Stream) map[string]uint64 {
 // tableOf returns the name of a table, or of its shard, without its database.
 func tableOf(name string) string { return name[strings.LastIndexByte(name, '.')+1:] }
 
-// passed reports whether the positions of a stream have reached ids of its tables.
-func (p *Publisher) passed(stream string, heads map[string]uint64) bool {
+// behind names the tables of a stream whose positions have not reached ids, empty where all have.
+func (p *Publisher) behind(stream string, heads map[string]uint64) (tables []string) {
 	at := make(map[string]uint64)
 	for _, shard := range p.Shards(stream) {
 		at[tableOf(shard.Shard)] = shard.Position
 	}
 	for table, id := range heads {
-		if at[table] < id {
-			return false
+		if position := at[table]; position < id {
+			tables = append(tables, fmt.Sprintf("%s is at %d of %d", table, position, id))
 		}
 	}
-	return true
+	return tables
 }
 
 // HasRows reports whether each stream has a table with a row.
@@ -171,13 +171,18 @@ func (p *Publisher) CaughtUp(limit time.Duration, what string) time.Duration {
 	for _, s := range p.streams {
 		heads[s.Name] = p.heads(s)
 	}
-	Eventually(p.T, limit, what, func() bool {
-		for stream, ids := range heads {
-			if !p.passed(stream, ids) {
-				return false
-			}
+	var behind []string
+	defer func() {
+		if p.T.Failed() {
+			p.T.Logf("%s: %v", what, behind)
 		}
-		return p.isReady()
+	}()
+	Eventually(p.T, limit, what, func() bool {
+		behind = nil
+		for stream, ids := range heads {
+			behind = append(behind, p.behind(stream, ids)...)
+		}
+		return len(behind) == 0 && p.isReady()
 	})
 	return time.Since(begun)
 }
