@@ -33,10 +33,14 @@ func (t topics) AssignGroups(members []kafkago.GroupMember, found []kafkago.Part
 		names = append(names, members[i].Topics...)
 	}
 	slices.Sort(names)
-	counts, err := t.count(context.Background(), slices.Compact(names))
+	names = slices.Compact(names)
+	counts, err := t.count(context.Background(), names)
 	if err != nil {
-		// The look that follows has it shared out again.
+		// The look that follows has them shared out again: it asks for the topics that count here.
 		counts = make(map[string]int)
+		for _, name := range names {
+			counts[name] = 0
+		}
 		for i := range found {
 			counts[found[i].Topic]++
 		}

@@ -2,6 +2,7 @@ package clienttest_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"strings"
@@ -103,6 +104,19 @@ func TestTopicsThatAreMissing(t *testing.T) {
 		c.KeepControl()
 		joins.Add(1)
 		return nil, nil, false
+	})
+	// At first the topics cannot be looked for.
+	var shared atomic.Bool
+	c.ControlKey(int16(kmsg.SyncGroup), func(kmsg.Request) (kmsg.Response, error, bool) {
+		shared.Store(true)
+		return nil, nil, false
+	})
+	c.ControlKey(int16(kmsg.Metadata), func(r kmsg.Request) (kmsg.Response, error, bool) {
+		c.KeepControl()
+		if library := r.GetVersion() < 10; library || shared.Load() {
+			return nil, nil, false
+		}
+		return nil, errors.New("not now"), true
 	})
 	handled := make(chan string, 100)
 	o := client.Options{Stream: clienttest.Stream, Destinations: []string{"there", "late"}, Logger: slog.New(slog.DiscardHandler)}
