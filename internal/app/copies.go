@@ -13,6 +13,7 @@ import (
 
 	"example.org/bridge/checkpoint/store"
 	"example.org/bridge/checkpoint/store/pebble"
+	"example.org/bridge/event"
 	"example.org/bridge/internal/buscopy"
 	"example.org/bridge/internal/config"
 	"example.org/bridge/internal/driver"
@@ -218,6 +219,9 @@ func (c *Copies) restore(ctx context.Context, s store.Store, name *config.Stream
 	last := uint32(0)
 	for i := range image.Registrations {
 		last = max(last, image.Registrations[i].Number)
+	}
+	if err := copied.Compare(ctx, s, &image, name.Kind == event.Release); err != nil {
+		return err
 	}
 	b := stream.Lacking(&image, name.Name, &copied, func() uint32 { last++; return last })
 	// The epoch of a command is above this one.

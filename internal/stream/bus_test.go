@@ -212,7 +212,7 @@ func (b *bus) behind(ctx context.Context, span *sink.Span, at uint64) ([]sink.St
 // said is a message of ours, as a test makes it.
 type said struct {
 	stream, shard, key string
-	row                uint64
+	row, floor         uint64
 	epoch, seq         uint64
 	digest             byte
 	hash               uint32
@@ -230,7 +230,7 @@ func (s *said) event() (id [16]byte) {
 }
 
 func (s *said) stored() sink.Stored {
-	state := sink.State{Epoch: s.epoch, Seq: s.seq, Digest: [16]byte{s.digest}, Hash: s.hash}
+	state := sink.State{Epoch: s.epoch, Seq: s.seq, Digest: [16]byte{s.digest}, Hash: s.hash, Floor: s.floor}
 	if s.digest == 0 {
 		state.Kind, state.Digest = sink.StateAbsent, [16]byte{}
 	}

@@ -70,7 +70,7 @@ func (c SetPosition) Batch(ctx context.Context, s store.Store) (*store.Batch, Po
 	if err := c.loosen(ctx, s, &change); err != nil {
 		return nil, PositionSet{}, err
 	}
-	l, err := openLedger(ctx, s, c.Key, before.Position, ledger.Options{MaxBytes: math.MaxInt})
+	l, err := openLedger(s.Parts(ctx, c.Key, store.Gaps, 0), before.Position, ledger.Options{MaxBytes: math.MaxInt})
 	switch {
 	case errors.Is(err, ledger.ErrDamaged):
 		moved.Damaged = err
@@ -236,7 +236,7 @@ func IgnoreBelow(image *store.Image, stream string, shards []string) uint64 {
 
 // Gaps returns the gaps of a shard that are polled, ascending.
 func LoadGaps(ctx context.Context, s store.Store, key store.Key, position uint64) ([]ledger.Gap, error) {
-	l, err := openLedger(ctx, s, key, position, ledger.Options{MaxBytes: math.MaxInt})
+	l, err := openLedger(s.Parts(ctx, key, store.Gaps, 0), position, ledger.Options{MaxBytes: math.MaxInt})
 	if err != nil {
 		return nil, err
 	}

@@ -15,6 +15,7 @@ import (
 	"example.org/bridge/internal/share"
 	"example.org/bridge/internal/stream"
 	"example.org/bridge/sink"
+	"example.org/bridge/source/ledger"
 	"example.org/bridge/tests/must"
 )
 
@@ -294,4 +295,76 @@ func TestACopyIsLaterThanTheStoreWas(t *testing.T) {
 			t.Errorf("%+v, %v", p, err)
 		}
 	})
+}
+
+// TestWhatWasPendingAtTheStart: a process begins behind 100, where 50 and 60 are pending, and
+// copies its progress then, or once it has published 101. What follows is on the bus alone.
+func TestWhatWasPendingAtTheStart(t *testing.T) {
+	key := store.Key{Stream: "s", Shard: "a"}
+	kept := memory.New()
+	p, err := stream.OpenProgress(t.Context(), kept, key, store.Progress{}, ledger.Options{})
+	must.OK(t, err)
+	begin := stream.Beginning{First: store.Progress{Started: true, Position: 100, Floor: 100}, Epoch: 5, At: published, Now: published}
+	for id := uint64(1); id <= 100; id++ {
+		if id != 50 && id != 60 {
+			begin.Committed = append(begin.Committed, id)
+		}
+	}
+	copies := func(change store.ShardChange) store.ShardChange {
+		must.OK(t, kept.Apply(t.Context(), &store.Batch{Shards: []store.ShardChange{change}}))
+		change.Parts = nil
+		for _, kind := range []store.Kind{store.Gaps, store.Ahead} {
+			for one, err := range kept.Parts(t.Context(), key, kind, 0) {
+				must.OK(t, err)
+				one.Kind, change.Parts = kind, append(change.Parts, one)
+			}
+		}
+		return change
+	}
+	begun, err := p.Begin(begin)
+	must.OK(t, err)
+	begun = copies(begun)
+	later, _, err := p.Advance(&stream.Read{Through: 101, Passed: []uint64{101}, At: published.Add(time.Second)})
+	must.OK(t, err)
+	later = copies(later)
+	read := []store.Registration{{Stream: "s", TP: "d", Incarnation: "1", Next: 1, Epoch: 5}}
+	const says = "says x 5 1 row=101 floor=100; says y 5 2 row=60 floor=100; says z 5 3 row=102 floor=100;"
+	for name, c := range map[string]struct {
+		before string
+		copied stream.Copy
+		// after is what happens with the copy, gaps are the ids that are missing then.
+		after, gaps string
+	}{
+		"a process that has followed takes over": {
+			"release; follow; " + says + "pass 6s; seen x y z", stream.Copy{Registrations: read, Shards: []store.ShardChange{later}}, "elect; seen y z", "50"},
+		"the copy is of before the first message": {
+			"release; follow; " + says + "pass 6s; seen x y z", stream.Copy{Shards: []store.ShardChange{begun}}, "elect; seen x y z", "50"},
+		"a folder that has read the bus": {
+			"release; start; " + says + "start; seen x y z", stream.Copy{Registrations: read, Shards: []store.ShardChange{later}}, "start; seen y z", "50"},
+		"one that has the gaps keeps what it has": {
+			"release; " + says, stream.Copy{Registrations: read, Shards: []store.ShardChange{later}}, "start; seen y z; start; seen", "50"},
+		"a capability stream, whose view tells what is on the bus": {
+			says + "start; seen x y z", stream.Copy{Shards: []store.ShardChange{later}}, "start; seen", "50 60"},
+	} {
+		onStage(t, name, func(t *testing.T, s *stage) {
+			copied := stream.Copy{}
+			s.with = append(s.with, func(o *stream.Options) {
+				o.Copy = func(context.Context, string) (stream.Copy, error) { return copied, nil }
+			})
+			s.play(c.before)
+			copied = c.copied
+			s.play(c.after)
+			image, err := s.disk.Load(t.Context())
+			must.OK(t, err)
+			gaps, err := stream.LoadGaps(t.Context(), s.disk, key, image.Shards[key].Position)
+			must.OK(t, err)
+			missing := ""
+			for _, g := range gaps {
+				missing += fmt.Sprintf(" %d", g.First)
+			}
+			if missing != " "+c.gaps {
+				t.Errorf("missing are%s, want %s: %+v", missing, c.gaps, image.Shards[key])
+			}
+		})
+	}
 }

@@ -86,10 +86,10 @@ func OpenProgress(ctx context.Context, s store.Store, key store.Key, saved store
 		break
 	}
 	var err error
-	if p.ahead, err = ledger.RestoreIDs(opts.MaxBytes, p.load, loadParts(ctx, s, key, store.Ahead)); err != nil {
+	if p.ahead, err = ledger.RestoreIDs(opts.MaxBytes, p.load, chunks(s.Parts(ctx, key, store.Ahead, 0))); err != nil {
 		return nil, fmt.Errorf("ids ahead: %w", err)
 	}
-	if p.ledger, err = openLedger(ctx, s, key, saved.Position, opts); err != nil {
+	if p.ledger, err = openLedger(s.Parts(ctx, key, store.Gaps, 0), saved.Position, opts); err != nil {
 		return nil, err
 	}
 	if p.stored == nil {
@@ -105,24 +105,24 @@ func (p *Progress) noteFormer(ctx context.Context, s store.Store) (err error) {
 	return err
 }
 
-// openLedger returns the ledger of a shard, an empty one where the store has none.
-func openLedger(ctx context.Context, s store.Store, key store.Key, position uint64, opts ledger.Options) (*ledger.Ledger, error) {
-	for one, err := range s.Parts(ctx, key, store.Gaps, 0) {
+// openLedger returns the ledger with these parts, an empty one where there is none.
+func openLedger(parts iter.Seq2[store.Part, error], position uint64, opts ledger.Options) (*ledger.Ledger, error) {
+	for one, err := range parts {
 		if err != nil {
 			return nil, err
 		}
 		if one.Number != 0 {
 			break
 		}
-		return ledger.RestoreParts(opts, position, one.Bytes, loadParts(ctx, s, key, store.Gaps))
+		return ledger.RestoreParts(opts, position, one.Bytes, chunks(parts))
 	}
 	return ledger.New(opts, position)
 }
 
-// parts returns the parts of a kind but for number 0.
-func loadParts(ctx context.Context, s store.Store, key store.Key, kind store.Kind) iter.Seq2[ledger.Chunk, error] {
+// chunks returns parts but for number 0.
+func chunks(parts iter.Seq2[store.Part, error]) iter.Seq2[ledger.Chunk, error] {
 	return func(yield func(ledger.Chunk, error) bool) {
-		for one, err := range s.Parts(ctx, key, kind, 0) {
+		for one, err := range parts {
 			if (err != nil || one.Number != 0) && !yield(ledger.Chunk{Key: one.Number, Bytes: one.Bytes}, err) {
 				return
 			}

@@ -3,12 +3,16 @@ package stream
 import (
 	"context"
 	"fmt"
+	"iter"
+	"math"
 	"slices"
 	"time"
 
 	"example.org/bridge/checkpoint/store"
 	"example.org/bridge/client/backoff"
 	"example.org/bridge/sink"
+	"example.org/bridge/source"
+	"example.org/bridge/source/ledger"
 )
 
 // Register returns the number of a TP that the bus names in an acknowledgement and that has none:
@@ -192,6 +196,53 @@ type Copy struct {
 	// Forgets reports whether a process may drop what it has of a shard, and whether that is a
 	// table. Nil: of none.
 	Forgets func(shard string) (may, table bool)
+	// pending are the shards that Compare has found, whole says that all is taken for them.
+	pending map[store.Key]bool
+	whole   bool
+}
+
+// Compare finds the shards of which c has a gap at or below the floor, and the store has none: it
+// knows from messages alone where they begin, which do not tell what was pending there (rule 16). A
+// release stream then reads again what c does not cover.
+func (c *Copy) Compare(ctx context.Context, s store.Store, image *store.Image, release bool) error {
+	c.pending = make(map[store.Key]bool)
+	for _, change := range c.Shards {
+		has, is := image.Shards[change.Key], change.Progress
+		if is.Floor == 0 || !has.Started || has.Since != is.Since {
+			continue
+		}
+		copied, err := hasGap(func(yield func(store.Part, error) bool) {
+			for _, one := range change.Parts {
+				if one.Kind == store.Gaps && !yield(one, nil) {
+					return
+				}
+			}
+		}, is.Position, is.Floor)
+		if err != nil || !copied {
+			continue
+		}
+		kept, err := hasGap(s.Parts(ctx, change.Key, store.Gaps, 0), has.Position, is.Floor)
+		if err != nil && !IsDamaged(err) {
+			return fmt.Errorf("%w: %w", errStore, err)
+		}
+		if !kept && err == nil {
+			c.pending[change.Key], c.whole = true, release
+		}
+	}
+	return nil
+}
+
+// hasGap reports whether an id through last is missing.
+func hasGap(parts iter.Seq2[store.Part, error], position, last uint64) (has bool, err error) {
+	l, err := openLedger(parts, position, ledger.Options{MaxBytes: math.MaxInt})
+	if err != nil {
+		return false, err
+	}
+	l.Unpublished(func(r source.Range) bool {
+		has = r.First <= last
+		return false
+	})
+	return has, l.Err()
 }
 
 // replaced are the kinds of parts that a copy of a shard replaces.
@@ -208,10 +259,8 @@ func (s *stream) restore(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if s.partitions() != nil {
-		// It has read on by its own registrations.
-		copied.Registrations = nil
-	} else {
+	followed := s.partitions() != nil
+	if !followed {
 		s.IgnoreBelow = max(s.IgnoreBelow, copied.IgnoreBelow)
 	}
 	highest := copied.Epoch
@@ -227,12 +276,23 @@ func (s *stream) restore(ctx context.Context) error {
 	}
 	// Another stream may be ready already, with our epoch in the store.
 	image.Epoch = s.c.known
+	if err := copied.Compare(ctx, s.c.committer.store, &image, s.Release); err != nil {
+		return err
+	}
+	if followed && !copied.whole {
+		// It has read on by its own registrations.
+		copied.Registrations = nil
+	}
 	b := Lacking(&image, s.Name, &copied, s.c.committer.next)
 	if empty(b) {
 		return nil
 	}
 	s.c.opts.Log.Info("progress was restored from the bus", "stream", s.Name, "shards", len(b.Shards), "topics", len(b.Registrations))
-	return s.c.committer.disk.retry(ctx, func() error { return s.Feed.Restore(ctx, b) })
+	err = s.c.committer.disk.retry(ctx, func() error { return s.Feed.Restore(ctx, b) })
+	if err != nil || !followed || !copied.whole {
+		return err
+	}
+	return s.rounds(ctx, true)
 }
 
 // Lacking returns what a store that holds image lacks of a copy of a stream. next returns a number
@@ -256,7 +316,7 @@ func Lacking(image *store.Image, stream string, copied *Copy, next func() uint32
 	for i := range image.Registrations {
 		fresh = fresh && image.Registrations[i].Stream != stream
 	}
-	behind := !fresh && isBehind(image, stream, copied.Registrations)
+	behind := !fresh && (copied.whole || isBehind(image, stream, copied.Registrations))
 	if behind {
 		for _, r := range image.Registrations {
 			if r.Stream == stream && !r.Retired {
@@ -274,8 +334,9 @@ func Lacking(image *store.Image, stream string, copied *Copy, next func() uint32
 	for _, change := range copied.Shards {
 		has, known := image.Shards[change.Key]
 		is := change.Progress
-		if fresh || !known || is.Since > has.Since || is.Since == has.Since && (is.Started && !has.Started || behind && is.Started == has.Started) {
-			change.Clear = replaced
+		again := (behind || copied.pending[change.Key]) && is.Started == has.Started
+		if fresh || !known || is.Since > has.Since || is.Since == has.Since && (is.Started && !has.Started || again) {
+			change.Clear, is.ReconcileDue = replaced, is.ReconcileDue || has.ReconcileDue
 			b.Shards = append(b.Shards, change)
 		}
 	}

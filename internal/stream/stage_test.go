@@ -306,7 +306,8 @@ func (s *stage) publishing(name string, w []string) bool {
 	return true
 }
 
-// says stores the message KEY EPOCH SEQ with settings: in=TP, of=STREAM, by=SHARD, hash=N, gone,
+// says stores the message KEY EPOCH SEQ with settings: in=TP, of=STREAM, by=SHARD, hash=N, row=N,
+// floor=N, gone,
 // and bare or newer for the form of its state.
 func (s *stage) says(w []string) {
 	m, tp, form := ours(w[0], s.number(w[1]), s.number(w[2])), "d", ""
@@ -320,6 +321,10 @@ func (s *stage) says(w []string) {
 			m.shard = value
 		case "hash":
 			m.hash = uint32(s.number(value))
+		case "row":
+			m.row = s.number(value)
+		case "floor":
+			m.floor = s.number(value)
 		case "gone":
 			m.digest = 0
 		default:

@@ -161,12 +161,21 @@ func outlive(t *testing.T, b *world.Bus) {
 	}
 }
 
-// TestAStandbyWithoutVolumes has two processes, whose folders are removed with each kill, begin at
-// the latest row, and take over an id that is pending.
+// TestAStandbyWithoutVolumes: two processes begin at the latest row, below which ids are pending.
+// One that has followed from the beginning takes over; the rows are committed then. Then both lose
+// their folders, and one takes over an id that is pending above.
 func TestAStandbyWithoutVolumes(t *testing.T) {
 	testall.Beside(t)
 	world.EachBus(t, func(t *testing.T, b *world.Bus) {
 		v := newVolatile(t, b, 7)
+		below, err := v.DB.BeginTx(t.Context(), nil)
+		check(t, err)
+		defer func() { _ = below.Rollback() }()
+		for _, table := range []string{"facts", "states"} {
+			_, err := below.Exec("INSERT INTO " + table + " (name) VALUES ('below')")
+			check(t, err)
+			v.insert(table, "first", 1)
+		}
 		p := v.publish("latest")
 		f := world.NewGroup(p, shortTimeout, v.env(), v.env())
 		var worker *world.Member
@@ -180,6 +189,21 @@ func TestAStandbyWithoutVolumes(t *testing.T) {
 			})
 		}
 		works()
+		both := func(n int) {
+			t.Helper()
+			v.expect(p, "facts", n)
+			v.expect(p, "states", n)
+		}
+		for _, table := range []string{"facts", "states"} {
+			v.insert(table, "second", 1)
+		}
+		both(1)
+		former := worker
+		former.Kill()
+		works()
+		check(t, below.Commit())
+		both(2)
+		former.Restart()
 		tx, err := v.DB.BeginTx(t.Context(), nil)
 		check(t, err)
 		defer func() { _ = tx.Rollback() }()
@@ -197,16 +221,16 @@ func TestAStandbyWithoutVolumes(t *testing.T) {
 			m.Restart()
 		}
 		works()
-		v.expect(p, "facts", 1)
-		v.expect(p, "states", 3)
+		v.expect(p, "facts", 3)
+		v.expect(p, "states", 5)
 		v.written(worker.Daemon, "facts")
 		// The other one takes over.
 		worker.Kill()
 		works()
 		v.insert("states", "newer", 2)
-		v.expect(p, "states", 5)
+		v.expect(p, "states", 7)
 		check(t, tx.Commit())
-		v.expect(p, "facts", 2)
+		v.expect(p, "facts", 4)
 	})
 }
 
