@@ -257,9 +257,3 @@ func ListBoundary(kind, id, domain, stream, destination, at string, now time.Tim
 		Domain: domain, Time: now, List: kind + ";" + id + ";" + stream,
 	}
 }
-
-// Forgetting returns a tombstone for the TP where the entity of m, an event that says it is gone,
-// was published before. It says nothing of the entity elsewhere, and so has no state.
-func Forgetting(m *Message, tp string) Message {
-	return Message{Destination: m.Destination, TP: tp, Key: m.Key, Type: ListType, Domain: m.Domain, Time: m.Time, List: bus.ListForgets + ";" + m.ID + ";" + m.Stream}
-}

@@ -99,17 +99,13 @@ const (
 // HeaderList says where a full list of a stream begins and ends in a TP: a message with it is no
 // event. Its value is [ListBegins] or [ListEnds], the id of the list and the stream, joined by
 // semicolons. ListType is its type, and ListKey before the stream its key, which no entity has:
-// both boundaries have one, so a compacted topic never keeps them without the events between. With
-// [ListForgets] and the id of a deleted event it is on the tombstone of a partition where the
-// entity lay before partitions were added.
+// both boundaries have one, so a compacted topic never keeps them without the events between.
 const (
 	HeaderList = "bridge-list"
 	ListBegins = "begin"
 	ListEnds   = "end"
 	ListType   = "BridgeListEvent"
 	ListKey    = "%list/"
-
-	ListForgets = "forget"
 )
 
 // ListOf returns what a boundary of a list says, false for any other one.

@@ -150,6 +150,12 @@ func (m *builder) publish(b *batch, one *stream.Decision, e *event.Event) {
 		// that is published again.
 		b.repairs = append(b.repairs, len(b.messages)-1)
 	}
+	if n := len(b.messages); b.messages[n-1].Value == nil {
+		// The event and its tombstone: compaction would keep a message that lies elsewhere, since
+		// partitions were added.
+		tp := m.opts.Committer.TP(one.Known.At.TP)
+		b.messages[n-2].TP, b.messages[n-1].TP = tp, tp
+	}
 	one.Publish(e.UUID)
 	b.count(one.Op)
 	if again := m.resent(one); again != nil {

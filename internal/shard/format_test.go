@@ -69,6 +69,12 @@ func TestTombstones(t *testing.T) {
 		if err != nil || entries[0].At.Offset != 7 || entries[1].At.Offset != 9 || entries[2].At.Offset != 10 {
 			t.Errorf("the store has %+v, %v", entries, err)
 		}
+		for i, m := range b.bus.Messages(topic) {
+			// Where the last event of the entity is, whatever the key says.
+			if goes := m.TP != ""; goes != (m.State.Kind != sink.StateLive) || goes && m.TP != topic {
+				t.Errorf("message %d, of %s, goes to the topic-partition %q", i, m.Key, m.TP)
+			}
+		}
 	})
 	t.Run("leave the headers of the event before as they are, where the row alone is published", func(t *testing.T) {
 		b := newViewBench(t, false)

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"math"
 	"slices"
 	"sync"
@@ -88,9 +87,6 @@ func (p *publisher) publish(ctx context.Context, b *batch) error {
 	p.opts.Metrics.publish.WithLabelValues(p.opts.Stream).Observe(time.Since(started).Seconds())
 	// Those that it has dropped as repeats have other stamps there.
 	p.stamper.acked, p.stamper.doubt = p.stamper.acked+uint32(len(b.messages)), sent.repeated
-	if err := p.forget(ctx, b, sent); err != nil {
-		return &unresolvedError{err}
-	}
 	// Invariant 1: what the bus has acknowledged is committed, and nothing else.
 	if err := p.record(ctx, b, first, sent); err != nil {
 		return &unresolvedError{err}
@@ -99,36 +95,6 @@ func (p *publisher) publish(ctx context.Context, b *batch) error {
 		p.show(b, sent)
 	}
 	return nil
-}
-
-// forget sends a tombstone to each TP that holds the last message of an entity which b, sent to
-// another one, says is gone: partitions were added since. Compaction would leave that message.
-func (p *publisher) forget(ctx context.Context, b *batch, sent *sent) error {
-	if !p.opts.Tombstones.On() || b.claims == nil {
-		return nil
-	}
-	var left []sink.Message
-	for i := range b.messages {
-		m, at := &b.messages[i], &sent.locations[i]
-		if m.Value == nil || m.State.Kind == sink.StateLive || at.dead != nil {
-			continue
-		}
-		former := p.opts.View.TP(m.Shard, m.Key)
-		if name := p.opts.Committer.TP(former); name != "" && former != at.at.TP {
-			left = append(left, sink.Forgetting(m, name))
-		}
-	}
-	if len(left) == 0 {
-		return nil
-	}
-	return p.retrier.wait(publishing, forEver, func() error {
-		// None is refused: they are smaller than the events that the topic has taken.
-		_, err := p.opts.Sink.Publish(ctx, left)
-		if errors.Is(err, sink.ErrUnknownOutcome) || errors.Is(err, sink.ErrFenced) {
-			err = fmt.Errorf("%w: %w", stream.ErrReadBack, err)
-		}
-		return err
-	})
 }
 
 // trace begins the span of b, whose messages continue it.

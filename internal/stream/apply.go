@@ -157,17 +157,6 @@ func (v *View) IsLast(shard string, entity []byte, m *Message) bool {
 	return next.At == m.At && !next.Disputed
 }
 
-// TP returns the number of the TP where the store has the last message of an entity that a batch of
-// the shard claims, 0 for none.
-func (v *View) TP(shard string, entity []byte) uint32 {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	if r := v.records[string(v.scope.append(nil, shard, entity))]; r != nil {
-		return v.renewed(r.base).At.TP
-	}
-	return 0
-}
-
 // maxLate is how many entities of late messages the store names. Beyond it a reconcile is due
 // (rule 7).
 const maxLate = 1000

@@ -75,6 +75,10 @@ var found = map[event.Kind][]struct{ name, script string }{
 			"state 3 key=name-2; finds altered 2"},
 		{"another partition, with a newer event", "stamped; insert a first; replace a second; spread; partition 0 1; " +
 			"options destinations=T; finds nothing"},
+		{"a deleted event where the one before lies, though a partition was added", "stamped; insert d first; insert f first; remove d; " +
+			"spread; partition 0 0; partition 1 1; partition 2 0; options destinations=T; finds nothing"},
+		{"another event there", "stamped; insert d first; insert f first; replace d second; " +
+			"spread; partition 0 0; partition 1 1; partition 2 0; options destinations=T; finds otherPartition 1"},
 		{"a tombstone is proven by its row", "columns gone:int; row a|0; delete 1; row a|1; finds nothing; delete 2; " +
 			"finds  | unproven 1"},
 		{"a state that its event does not tell", document + `delete 1; row a|{ "b": 2 }; finds  | unproven 1`},

@@ -199,7 +199,7 @@ func (r *run) addEvent(s *table, m *Message, e *envelope, stamp *stamp) {
 		return
 	}
 	if isLast {
-		r.homes.note(of, s, m, e.row, stamp.order())
+		r.homes.note(of, s, m, e, stamp.order())
 	}
 }
 
@@ -380,6 +380,8 @@ type stray struct {
 	key       []byte
 	row, at   uint64
 	partition int
+	// gone: it says that the entity is, and lies where the event before did.
+	gone bool
 }
 
 // partitionOf returns the partition that Java's producer chooses for a key.
@@ -396,13 +398,13 @@ func newHomes(partitions []Partition) homes {
 }
 
 // note takes in the last message of an entity or a row. One without a stamp is not judged.
-func (h *homes) note(id strayID, s *table, m *Message, row uint64, at order) {
+func (h *homes) note(id strayID, s *table, m *Message, e *envelope, at order) {
 	p := h.partitions[m.partition]
 	if p.Destination == "" || at.epoch == 0 || partitionOf(m.Key, h.numbers[p.Destination]) == p.number {
 		delete(h.strays, id)
 		return
 	}
-	h.strays[id] = stray{shard: s, order: at, key: bytes.Clone(m.Key), row: row, at: m.Offset, partition: m.partition}
+	h.strays[id] = stray{shard: s, order: at, key: bytes.Clone(m.Key), row: e.row, at: m.Offset, partition: m.partition, gone: e.reason != ""}
 }
 
 // finish reports the messages that lay elsewhere when they were published, too: the topic may have
@@ -412,7 +414,7 @@ func (h *homes) finish() {
 		p := h.partitions[one.partition]
 		least := p.number + 1
 		for i, other := range h.partitions {
-			if other.Destination == p.Destination && h.first[i].epoch != 0 && h.first[i].compare(one.order) <= 0 {
+			if !one.gone && other.Destination == p.Destination && h.first[i].epoch != 0 && h.first[i].compare(one.order) <= 0 {
 				least = max(least, other.number+1)
 			}
 		}
