@@ -64,6 +64,15 @@ var moves = map[string]func(h *household, row uint64, meanwhile func()){
 		release()
 		h.published("M", "moved")
 	},
+	"an entity goes, and its second row is one that lost against it": func(h *household, row uint64, meanwhile func()) {
+		h.tables["d_1"].Insert("M", "older", "2026-01-01 00:00:00.000000")
+		h.saved()
+		h.reconciled()
+		meanwhile()
+		h.tables["d_0"].Delete(row)
+		h.reconciled()
+		h.published("M", "older")
+	},
 	"an entity goes, and then its second row": func(h *household, row uint64, meanwhile func()) {
 		second := h.insert("d_1", "M", "moved")
 		h.published("M", "moved")

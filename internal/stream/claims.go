@@ -17,6 +17,9 @@ type Claims struct {
 	Floor uint64
 	// Again has what is no news of an entity that lives be published again. Set it before Decide.
 	Again bool
+	// Afresh has rows that have lost against another one of their key be nominated again: that one
+	// may be gone, or be older now. Set it before Decide.
+	Afresh bool
 	// Moved says that a row takes over an entity without an event.
 	Moved bool
 	// Time is when the batch is published, as its messages say. An absence is dated by it.

@@ -202,9 +202,10 @@ func entryOfRow(shard string, d *Row) store.Entry {
 	return store.Entry{Shard: shard, Row: d.ID, Digest: d.Digest, State: store.Live}
 }
 
-// lost reports whether a row lost against another one of its key, and nothing has changed since.
+// lost reports whether a row lost against another one of its key, and is as it was, as that one was
+// when it was published.
 func (v *View) lost(c *Claims, d *Decision, r *record, i int) bool {
-	if v.handled.empty() {
+	if c.Afresh || v.handled.empty() {
 		return false
 	}
 	// The row that the entry was made of, as far as the entry tells.
