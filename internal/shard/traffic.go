@@ -223,7 +223,7 @@ const (
 	findTail finder = iota
 	// findChanges is the second cursor.
 	findChanges
-	// findMoves is what waits for another database of the stream.
+	// findMoves is what waits to be read in all tables of the stream.
 	findMoves
 	// findStopped stands for all that waited when the shard stopped, or an attempt ended.
 	findStopped

@@ -68,6 +68,9 @@ type Movers struct {
 	// why is nil, or the error of the last read if it did.
 	away chan struct{}
 	why  error
+	// oldest is by shard since when what it has nominated waits, as of looked.
+	oldest map[string]time.Time
+	looked time.Time
 
 	// duplicates counts the decisions about two rows of one key.
 	duplicates atomic.Uint64
@@ -188,18 +191,22 @@ func (m *Movers) noteAway(shard string, err error) {
 	}
 }
 
-// Waits returns since when the oldest of the entities that shard has nominated waits for a
-// database that is away, and the error that names that; nil where none does.
+// Waits returns since when the oldest of the entities that shard has nominated waits, as of up to a
+// second ago, zero where none does; and the error that names the database that it waits for, if
+// that is away. All shards together look through the queue once a second.
 func (m *Movers) Waits(shard string) (since time.Time, why error) {
 	m.view.mu.Lock()
 	defer m.view.mu.Unlock()
-	if m.why == nil {
-		return since, nil
-	}
-	for _, one := range m.queue {
-		if one.by == shard && (why == nil || one.since.Before(since)) {
-			since, why = one.since, m.why
+	if now := m.opts.Now(); now.Sub(m.looked) >= time.Second {
+		m.looked, m.oldest = now, make(map[string]time.Time)
+		for _, one := range m.queue {
+			if at, is := m.oldest[one.by]; !is || one.since.Before(at) {
+				m.oldest[one.by] = one.since
+			}
 		}
+	}
+	if since = m.oldest[shard]; !since.IsZero() {
+		why = m.why
 	}
 	return since, why
 }
