@@ -107,6 +107,12 @@ var errTooManyKeys = fmt.Errorf("more than %d keys in one read", source.MaxKeys)
 // readKeys reads the rows with the keys of q into p: those that the index finds in as few
 // statements as their length allows, then the strange ones.
 func (s *shard) readKeys(ctx context.Context, c conn, q source.Query, p *source.Page) error {
+	if sure, strange := s.shape.key.split(q.Keys); len(sure)+len(strange) < len(q.Keys) {
+		// What no row could hold when the columns were read may be there by now: an emoji.
+		if err := s.refresh(ctx, c); err != nil {
+			return err
+		}
+	}
 	switch {
 	case len(q.Keys) > source.MaxKeys:
 		return errTooManyKeys
