@@ -113,7 +113,8 @@ type Columns struct {
 	// the spec names none.
 	Key []int
 	// NullKey holds the indexes of key columns in which a NULL makes rows that are equal: one that
-	// has it there is no entity. It is empty unless Spec.UniqueKey.
+	// has it there is no entity. Those that are NOT NULL are among them, as they may be altered at
+	// any moment. It is empty unless Spec.UniqueKey.
 	NullKey []int
 	// Created, Modified and Deleted are indexes into List, -1 if the spec names no such column.
 	Created, Modified, Deleted int

@@ -121,6 +121,10 @@ func testAlteredTable(t *testing.T, product testenv.Product) {
 		expectIDs(t, byKey(t, s, texts("😀")))
 		b.exec(t, "ALTER TABLE narrow MODIFY k VARCHAR(9) CHARACTER SET utf8mb4 NOT NULL; INSERT INTO narrow (k) VALUES ('😀')")
 		expectIDs(t, byKey(t, s, texts("😀")), 1)
+		b.exec(t, "ALTER TABLE narrow MODIFY k VARCHAR(9); INSERT INTO narrow () VALUES ()")
+		if p := sourcetest.Read(t, s, source.Query{After: 1, Limit: 9}); p.Columns.Keyless(p.Rows[0].Values) != 1 {
+			t.Errorf("NULL in a KEY that was NOT NULL is a key, of %+v", p.Columns)
+		}
 	})
 	t.Run("an added column is there at the next page although EXCLUDE leaves another one out", func(t *testing.T) {
 		b, s := altered(t, product, source.Spec{Exclude: []string{"n"}})

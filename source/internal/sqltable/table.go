@@ -184,10 +184,9 @@ func (t *Table) Pick(spec source.Spec) (columns *source.Columns, from []int) {
 	at := func(name string) int { return slices.Index(from, t.At(name)) }
 	columns.SetRoles(spec, at)
 	columns.CreatedMoves = spec.Created != "" && t.Columns[t.At(spec.Created)].Moves
-	if spec.UniqueKey && len(spec.Key) > 0 {
-		_, nulls := t.Proof(spec.Key)
-		for _, name := range nulls {
-			columns.NullKey = append(columns.NullKey, at(name))
+	if proof, _ := t.Proof(spec.Key); spec.UniqueKey && len(spec.Key) > 0 && proof != nil {
+		for _, part := range proof.Columns {
+			columns.NullKey = append(columns.NullKey, at(part.Name))
 		}
 	}
 	return columns, from
