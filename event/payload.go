@@ -140,10 +140,10 @@ func (s *values) appendPlain(dst []byte, c *source.Column, v []byte) (out []byte
 	switch {
 	case fault != "" || c.Kind == source.JSON || out[start] != '"':
 		return out, fault
-	case c.Kind == source.Text:
+	case bytes.IndexByte(out[start:], '\\') >= 0:
+		// A text: nothing else is escaped.
 		return append(out[:start], v...), ""
 	}
-	// Nothing in it is escaped.
 	n := copy(out[start:], out[start+1:len(out)-1])
 	return out[:start+n], ""
 }

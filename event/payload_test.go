@@ -14,6 +14,7 @@ func outbox(kind source.Kind, payload, trace any) *table {
 		cell{"id", source.Int, 0, "1"}, cell{"payload", kind, 0, payload}, cell{"trace_id", source.Text, 0, trace},
 		cell{"at", source.DateTime, 3, "2026-03-01 12:00:00.250"}, cell{"tenant", source.Int, 0, "7"}, cell{"doc", source.JSON, 0, `{"a": "b"}`},
 		cell{"raw", source.Binary, 0, "\xff"}, cell{"aggregatetype", source.Text, 0, "order"},
+		cell{"amount", source.Decimal, 2, `1"2`},
 	)
 }
 
@@ -22,7 +23,7 @@ func payloadOptions() event.Options {
 	o.Kind = event.Release
 	o.Payload = &event.Payload{
 		Column: "payload", Routed: []string{"aggregatetype", "TENANT"},
-		Headers: []event.Field{{"trace_id", "trace-id"}, {"at", "at"}, {"tenant", "tenant"}, {"doc", "doc"}, {"raw", "raw"}},
+		Headers: []event.Field{{"trace_id", "trace-id"}, {"at", "at"}, {"tenant", "tenant"}, {"doc", "doc"}, {"raw", "raw"}, {"amount", "amount"}},
 	}
 	return o
 }
@@ -51,14 +52,14 @@ func TestAPayloadIsTheMessageAsItIs(t *testing.T) {
 		for _, h := range ev.Headers {
 			headers = append(headers, h.Name+"="+string(h.Value))
 		}
-		if got := strings.Join(headers, "|"); got != `trace-id=t 1|at=2026-03-01T12:00:00.250Z|tenant=7|doc={"a":"b"}|raw=/w==` {
+		if got := strings.Join(headers, "|"); got != `trace-id=t 1|at=2026-03-01T12:00:00.250Z|tenant=7|doc={"a":"b"}|raw=/w==|amount=1"2` {
 			t.Errorf("headers %s", got)
 		}
 		if len(ev.Routed) != 2 || string(ev.Routed[0]) != "order" || string(ev.Routed[1]) != "7" {
 			t.Errorf("routed by %q", ev.Routed)
 		}
 	}
-	if ev := payloadEvent(t, payloadOptions(), outbox(source.JSON, "{}", nil)); len(ev.Headers) != 4 || ev.Unfit != "" {
+	if ev := payloadEvent(t, payloadOptions(), outbox(source.JSON, "{}", nil)); len(ev.Headers) != 5 || ev.Unfit != "" {
 		t.Errorf("NULL makes the headers %v, unfit: %s", ev.Headers, ev.Unfit)
 	}
 }
