@@ -100,7 +100,7 @@ func (s *values) appendTime(dst []byte, c *source.Column, v []byte) ([]byte, boo
 		return appendClock(dst, c, v), true
 	}
 	t, ok := c.Time(v, s.zone)
-	if !ok || t.Year() < 0 || t.Year() > 9999 {
+	if !ok {
 		return dst, false
 	}
 	year, month, day := t.Date()

@@ -125,7 +125,8 @@ type ChangeReader interface {
 // Time reads v, a value of the column in its normal form, as a moment in UTC: a Timestamp as it
 // stands, a DateTime as the wall clock of zone, a Date as the midnight of zone; a nil zone is UTC.
 // It is false for NULL, for a date that is zero or has a zero month or day, for one that no
-// calendar knows, and for the kinds that are not times. It does not allocate.
+// calendar knows, for years outside 0 to 9999, and for the kinds that are not times. It does not
+// allocate.
 //
 // A wall clock that zone shows twice or skips (the change of summer time) is read as time.Date
 // reads it.
@@ -140,7 +141,8 @@ func (c Column) Time(v []byte, zone *time.Location) (time.Time, bool) {
 	if !ok {
 		return time.Time{}, false
 	}
-	return time.Date(w.year, time.Month(w.month), w.day, w.hour, w.minute, w.second, w.nanos, zone).UTC(), true
+	t := time.Date(w.year, time.Month(w.month), w.day, w.hour, w.minute, w.second, w.nanos, zone).UTC()
+	return t, t.Year() >= 0 && t.Year() <= 9999
 }
 
 // IsTime reports whether Time reads v as a moment, without making one.

@@ -61,6 +61,11 @@ func TestTextRoundsDownToThePrecision(t *testing.T) {
 		}
 	}
 	column := source.Column{Kind: source.Timestamp}
+	for value, zone := range map[string]int{"9999-12-31 23:59:59": -1, "0000-01-01 00:00:00": 1} {
+		if at, ok := (source.Column{Kind: source.DateTime}).Time([]byte(value), time.FixedZone("", zone*3600)); ok {
+			t.Errorf("%s is %s, which has no normal form", value, at)
+		}
+	}
 	for year, want := range map[int]string{-1: "", 0: "0000-01-01 00:00:00", 9999: "9999-01-01 00:00:00", 10000: ""} {
 		if got := column.Text(time.Date(year, 1, 1, 0, 0, 0, 0, time.UTC), nil); got != want {
 			t.Errorf("year %d: %q, want %q", year, got, want)
