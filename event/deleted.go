@@ -146,7 +146,8 @@ func isDeleted(c source.Column, v []byte) bool {
 	}
 	switch c.Kind {
 	case source.Int, source.Decimal, source.Float:
-		return !isZero(v)
+		// SQLite holds words there, too.
+		return !isZero(v) && !isNo(v)
 	case source.Bit:
 		return !allZero(v)
 	case source.Binary:
@@ -175,7 +176,7 @@ func isZero(v []byte) bool {
 	if exponent := bytes.IndexAny(v, "eE"); exponent >= 0 {
 		v = v[:exponent]
 	}
-	return !bytes.ContainsAny(v, "123456789")
+	return bytes.IndexByte(v, '0') >= 0 && !bytes.ContainsAny(v, "123456789")
 }
 
 func allZero(v []byte) bool { return len(bytes.TrimLeft(v, "\x00")) == 0 }

@@ -19,7 +19,7 @@ func TestTheDeletedColumnDecidesTheOperation(t *testing.T) {
 		kind          source.Kind
 		live, deleted values
 	}{
-		{"integer", source.Int, values{nil, "0", "-0", "00"}, values{"1", "-1", "10", "1772323200"}},
+		{"integer", source.Int, values{nil, "0", "-0", "00", "", "no"}, values{"1", "-1", "10", "1772323200", "Y", "true"}},
 		{"decimal", source.Decimal, values{nil, "0", "0.00", "-0.0"}, values{"0.01", "1", "10.0"}},
 		{"float", source.Float, values{nil, "0", "-0", "0e5", "0.0E+9"}, values{"1e-9", "0.5"}},
 		{"bit", source.Bit, values{nil, "\x00", "\x00\x00"}, values{"\x01", "\x01\x00"}},
