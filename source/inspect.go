@@ -53,8 +53,8 @@ type TableInspection struct {
 	Why   string
 	// DeletedType is the type of the DELETED column as the server writes it, where it is known.
 	DeletedType string
-	// BinaryKey names the columns of the KEY that hold bytes, whose text in a key is another one.
-	BinaryKey string
+	// KeyForm names the columns of the KEY whose type decides how a value stands in a key.
+	KeyForm string
 }
 
 // InspectTables calls inspectTable for every table, at most atOnce at a time, and returns the

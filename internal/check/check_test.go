@@ -71,10 +71,10 @@ func TestKeysOfBytes(t *testing.T) {
 		cfg := load(t, configtest.With("BRIDGE_STREAM_ORDERS_TABLE", "a,b,c,d", "BRIDGE_STREAM_ORDERS_KEY", "name", "BRIDGE_STREAM_ORDERS_KIND", kind))
 		inspected := map[store.Key]source.TableInspection{
 			{Stream: "orders", Shard: "a"}: {}, {Stream: "orders", Shard: "b"}: {Order: "strict"},
-			{Stream: "orders", Shard: "c"}: {Order: "strict", BinaryKey: "name"}, {Stream: "orders", Shard: "d"}: {Order: "strict"},
+			{Stream: "orders", Shard: "c"}: {Order: "strict", KeyForm: "name in base64"}, {Stream: "orders", Shard: "d"}: {Order: "strict"},
 		}
 		found := streamGroups(cfg, inspected, &store.Inspection{}, nil)[0].Findings
-		if len(found) != want || want > 0 && (found[0].Subject != "c" || !strings.Contains(found[0].What, "(name) than b (none)")) {
+		if len(found) != want || want > 0 && (found[0].Subject != "c" || !strings.Contains(found[0].What, "(name in base64) than b (as it is)")) {
 			t.Errorf("%s: %+v", kind, found)
 		}
 	}

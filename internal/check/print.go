@@ -17,8 +17,8 @@ import (
 	"example.org/bridge/source"
 )
 
-// keyFindings returns a finding for each table whose KEY has bytes where the first table of the
-// stream has none, or the other way round.
+// keyFindings returns a finding for each table whose KEY has another form than that of the first
+// table of the stream.
 func keyFindings(s *config.Stream, inspected map[store.Key]source.TableInspection) []inspect.Finding {
 	var r inspect.Report
 	first := -1
@@ -29,9 +29,9 @@ func keyFindings(s *config.Stream, inspected map[store.Key]source.TableInspectio
 			first = i
 		default:
 			was := inspected[store.Key{Stream: s.Name, Shard: s.Tables[first]}]
-			if is.BinaryKey != was.BinaryKey {
-				r.Add(inspect.Warning, inspect.KeyType, name, fmt.Sprintf("has bytes in other KEY columns (%s) than %s (%s): one value is two entities, since bytes stand in a key as base64",
-					cmp.Or(is.BinaryKey, "none"), s.Tables[first], cmp.Or(was.BinaryKey, "none"))).
+			if is.KeyForm != was.KeyForm {
+				r.Add(inspect.Warning, inspect.KeyType, name, fmt.Sprintf("has its KEY in another form (%s) than %s (%s): one value is two entities",
+					cmp.Or(is.KeyForm, "as it is"), s.Tables[first], cmp.Or(was.KeyForm, "as it is"))).
 					Says("give the columns of %s one type in all tables", option.Key)
 			}
 		}

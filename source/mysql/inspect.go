@@ -114,7 +114,7 @@ func (s *Source) inspectTable(ctx context.Context, expected source.Expected, ser
 		found.Order, found.Why = t.order()
 	}
 	deleted, _ := t.Table.Column(t.Spec.Deleted)
-	found.DeletedType, found.BinaryKey, found.Findings = deleted.Type, t.BinaryKey(), t.Findings
+	found.DeletedType, found.KeyForm, found.Findings = deleted.Type, t.KeyForm(), t.Findings
 	return found
 }
 

@@ -102,8 +102,6 @@ func (l lookup) condition(keys [][][]byte, written encodings, room int) (conditi
 	return condition, taken
 }
 
-var errTooManyKeys = fmt.Errorf("more than %d keys in one read", source.MaxKeys)
-
 // readKeys reads the rows with the keys of q into p: those that the index finds in as few
 // statements as their length allows, then the strange ones.
 func (s *shard) readKeys(ctx context.Context, c conn, q source.Query, p *source.Page) error {
@@ -113,10 +111,7 @@ func (s *shard) readKeys(ctx context.Context, c conn, q source.Query, p *source.
 			return err
 		}
 	}
-	switch {
-	case len(q.Keys) > source.MaxKeys:
-		return errTooManyKeys
-	case len(s.shape.key.parts) == 0:
+	if len(s.shape.key.parts) == 0 {
 		return fmt.Errorf("%w: no unique index over NOT NULL columns of the KEY: let an administrator run: %s",
 			source.ErrUnfit, s.addUnique(s.spec.Key...))
 	}

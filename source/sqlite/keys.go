@@ -57,10 +57,7 @@ const maxParameters = 30_000
 // byte, because only so it can tell a row that is stored in another form of the same value.
 func (s *shard) readKeys(ctx context.Context, c *session, q source.Query, p *source.Page) error {
 	key := s.shape.key
-	switch {
-	case len(q.Keys) > source.MaxKeys:
-		return fmt.Errorf("more than %d keys in one read", source.MaxKeys)
-	case key.by == "":
+	if key.by == "" {
 		return fmt.Errorf("%w: no unique index over NOT NULL columns of the KEY: let the application run: %s", source.ErrUnfit, s.createUnique(s.spec.Key...))
 	}
 	p.Columns, p.Server = s.shape.columns, c.identity

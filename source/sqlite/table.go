@@ -295,7 +295,7 @@ func (s *Source) Inspect(ctx context.Context, tables []source.Expected, atOnce i
 		} else if found.Order, found.Why = source.OrderStrict, "SQLite has one writer at a time"; expected.Order != "" {
 			found.Order, found.Why = expected.Order, t.OrderWhy()
 		}
-		found.BinaryKey, found.Findings = t.BinaryKey(), t.Findings
+		found.KeyForm, found.Findings = t.KeyForm(), t.Findings
 		return found
 	})
 	return found

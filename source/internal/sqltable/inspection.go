@@ -212,12 +212,18 @@ func (t *Inspection) CheckKey() (unproved *inspect.Finding) {
 	return nil
 }
 
-// BinaryKey names the columns of the KEY that hold bytes.
-func (t *Inspection) BinaryKey() string {
-	return strings.Join(slices.DeleteFunc(slices.Clone(t.Spec.Key), func(key string) bool {
-		column, _ := t.Table.Column(key)
-		return column.Kind != source.Binary
-	}), ", ")
+// KeyForm names the columns of the KEY whose values have a form of their type in a key.
+func (t *Inspection) KeyForm() string {
+	var forms []string
+	for _, key := range t.Spec.Key {
+		switch column, _ := t.Table.Column(key); {
+		case column.Kind == source.Binary:
+			forms = append(forms, key+" in base64")
+		case column.Precision > 0, column.Kind == source.DateTime, column.Kind == source.Timestamp:
+			forms = append(forms, fmt.Sprintf("%s with %d decimals", key, column.Precision))
+		}
+	}
+	return strings.Join(forms, ", ")
 }
 
 // lacksProof says what there is in place of an index that proves the key.

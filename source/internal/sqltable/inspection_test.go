@@ -98,6 +98,20 @@ func TestAKeyIsCheckedByItsTypeAndItsIndex(t *testing.T) {
 	}
 }
 
+// TestTheFormOfAKey: types that write one value differently in a key are told apart.
+func TestTheFormOfAKey(t *testing.T) {
+	for want, column := range map[string]source.Column{
+		"": {Kind: source.Decimal}, "k with 2 decimals": {Kind: source.Decimal, Precision: 2}, "k in base64": {Kind: source.Binary},
+		"k with 0 decimals": {Kind: source.DateTime}, "k with 6 decimals": {Kind: source.Timestamp, Precision: 6},
+	} {
+		column.Name = "k"
+		r := sqltable.Inspection{Spec: source.Spec{Key: []string{"k"}}}
+		if r.Table.Columns = []sqltable.Column{{Column: column}}; r.KeyForm() != want {
+			t.Errorf("%+v: %q, want %q", column, r.KeyForm(), want)
+		}
+	}
+}
+
 // TestHowRowsWithAFormatAreFound: where some of them wait for a reconcile, it is a warning.
 func TestHowRowsWithAFormatAreFound(t *testing.T) {
 	const note, warning = "note id-order", "warning id-order"

@@ -74,8 +74,6 @@ func (v *view) Read(ctx context.Context, q source.Query, p *source.Page) error {
 	switch err := v.refresh(); {
 	case err != nil:
 		return err
-	case len(q.Keys) > source.MaxKeys:
-		return fmt.Errorf("more than %d keys in one read", source.MaxKeys)
 	case q.Keys != nil && len(v.spec.Key) > 0 && t.Repeated:
 		return fmt.Errorf("%w: nothing proves that the KEY is unique", source.ErrUnfit)
 	}
