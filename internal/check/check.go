@@ -53,7 +53,8 @@ type Subjects struct {
 	HTTP  func(ctx context.Context, cfg *config.Config) inspect.Report
 }
 
-// Examine inspects everything that cfg names, source and sink at the same time.
+// Examine inspects everything that cfg names, all but the store at the same time: what does not
+// answer takes the time of nothing else.
 func Examine(ctx context.Context, cfg *config.Config, subjects Subjects) []Group {
 	ctx, cancel := context.WithTimeoutCause(ctx, checkWithin, fmt.Errorf("no answer within %s", checkWithin))
 	defer cancel()
@@ -65,7 +66,7 @@ func Examine(ctx context.Context, cfg *config.Config, subjects Subjects) []Group
 	}
 
 	from, lineage := make([]source.Inspection, len(cfg.Sources)), make([]inspect.Report, len(cfg.Sources))
-	var to inspect.Report
+	var to, pages inspect.Report
 	var now map[store.Key]*store.Schema
 	var asked sync.WaitGroup
 	for i := range cfg.Sources {
@@ -74,6 +75,7 @@ func Examine(ctx context.Context, cfg *config.Config, subjects Subjects) []Group
 		asked.Go(func() { lineage[i] = subjects.Lineage(ctx, cfg, one, since) })
 	}
 	asked.Go(func() { to = subjects.Sink(ctx) })
+	asked.Go(func() { pages = subjects.HTTP(ctx, cfg) })
 	asked.Go(func() { now = subjects.Schemas(ctx, cfg, schemasOf(cfg, kept.Shards)) })
 	asked.Wait()
 
@@ -99,7 +101,7 @@ func Examine(ctx context.Context, cfg *config.Config, subjects Subjects) []Group
 	addSchemaFindings(groups, cfg, kept.Shards, now)
 	resolveUnreadable(&to, cfg)
 	groups = append(groups, Group{Kind: "sink", Report: to}, Group{Kind: "checkpoint", Report: kept.Report})
-	if pages := subjects.HTTP(ctx, cfg); pages.Summary != "" {
+	if pages.Summary != "" {
 		groups = append(groups, Group{Kind: "http", Report: pages})
 	}
 	for i := range groups {

@@ -159,6 +159,7 @@ func TestAChangedSchemaIsFound(t *testing.T) {
 				c.change(now)
 			}
 			var asked []store.Key
+			beside := make(chan struct{})
 			groups := Examine(t.Context(), cfg, Subjects{
 				Source: func(context.Context, *config.Source, []source.Expected) source.Inspection {
 					return source.Inspection{Tables: make([]source.TableInspection, 2)}
@@ -170,11 +171,21 @@ func TestAChangedSchemaIsFound(t *testing.T) {
 				Lineage: func(context.Context, *config.Config, *config.Source, map[store.Key]uint64) inspect.Report {
 					return inspect.Report{}
 				},
-				Sink: func(context.Context) inspect.Report { return inspect.Report{} },
+				Sink: func(ctx context.Context) inspect.Report {
+					select {
+					case <-beside:
+					case <-ctx.Done():
+						t.Error("a bus that does not answer keeps the bridge that runs from being asked")
+					}
+					return inspect.Report{}
+				},
 				Store: func(context.Context) store.Inspection {
 					return store.Inspection{Known: true, Shards: []store.ShardState{{Key: key, Schema: &known}, {Key: store.Key{Stream: "orders", Shard: "orders_0"}}}}
 				},
-				HTTP: func(context.Context, *config.Config) inspect.Report { return inspect.Report{} },
+				HTTP: func(context.Context, *config.Config) inspect.Report {
+					close(beside)
+					return inspect.Report{}
+				},
 			})
 			if len(asked) != 1 || asked[0] != key {
 				t.Errorf("asked for %v", asked)
