@@ -44,7 +44,8 @@ type EventStats struct {
 }
 
 // NewEvents returns Events. group names the consumer group or the durable consumer: processes with
-// the same one share the events, and progress is kept under it by the bus.
+// the same one share the events, and progress is kept under it by the bus. Each stream needs a group
+// of its own where topics or subjects are those of several: JetStream refuses another one.
 func NewEvents(bus Bus, group string, o Options, handle Handler) (*Events, error) {
 	if err := o.fill(); err != nil {
 		return nil, err
@@ -64,6 +65,7 @@ func (e *Events) Run(ctx context.Context) error {
 	return e.bus.Consume(ctx, Subscription{
 		Opening: Opening{Destinations: e.o.Destinations, Fault: func(tp string, err error) { e.faults.outage(e.o.Logger, tp, err) }},
 		Group:   e.group,
+		Of:      "stream " + e.o.Stream + " of " + e.o.Domain,
 		Joined:  e.faults.joined,
 		Expired: e.expired,
 	}, e.each)

@@ -188,8 +188,9 @@ type Opening struct {
 // Subscription says what a process of a group consumes.
 type Subscription struct {
 	Opening
-	// Group is the consumer group of Kafka, or the durable consumer of JetStream.
-	Group string
+	// Group is the consumer group of Kafka, or the durable consumer of JetStream. Of names the
+	// stream of bridge that it consumes.
+	Group, Of string
 	// Joined is called when this process takes part in the group, and again behind a fault.
 	Joined func()
 	// Expired is called where the bus has removed messages of a TP before they were handed out, and

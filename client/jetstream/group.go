@@ -60,7 +60,7 @@ func (b *Bus) Consume(ctx context.Context, s client.Subscription, each func(cont
 	}
 }
 
-// refusedError is an error of each.
+// refusedError is an error of each, or of a group that cannot be joined: it is not retried.
 type refusedError struct{ err error }
 
 func (e *refusedError) Error() string { return e.err.Error() }
@@ -154,12 +154,29 @@ func (s *session) add(ctx context.Context, streams []string) error {
 	return nil
 }
 
-// durable returns the consumer of a group, made where it is missing.
+// groupOf is where a consumer keeps what its group consumes.
+const groupOf = "bridge-stream"
+
+// durable returns the consumer of a group, made where it is missing. A group is of one stream of
+// bridge: of two, each process would be given events of both, and pass over those of the other.
 func durable(ctx context.Context, js jetstream.JetStream, stream string, s client.Subscription) (jetstream.Consumer, error) {
-	consumer, err := js.CreateOrUpdateConsumer(ctx, stream, jetstream.ConsumerConfig{
-		Durable: s.Group, AckPolicy: jetstream.AckExplicitPolicy, DeliverPolicy: jetstream.DeliverAllPolicy, AckWait: ackWait,
-		MaxAckPending: 1, MaxDeliver: -1, FilterSubjects: s.Destinations,
-	})
+	set := js.CreateConsumer
+	consumer, err := js.Consumer(ctx, stream, s.Group)
+	if err == nil {
+		set = js.UpdateConsumer
+		if of := consumer.CachedInfo().Config.Metadata[groupOf]; of != "" && of != s.Of {
+			return nil, &refusedError{fmt.Errorf("the group %s consumes %s already: give %s a group of its own", s.Group, of, s.Of)}
+		}
+	}
+	if err == nil || errors.Is(err, jetstream.ErrConsumerNotFound) {
+		consumer, err = set(ctx, stream, jetstream.ConsumerConfig{
+			Durable: s.Group, AckPolicy: jetstream.AckExplicitPolicy, DeliverPolicy: jetstream.DeliverAllPolicy, AckWait: ackWait,
+			MaxAckPending: 1, MaxDeliver: -1, FilterSubjects: s.Destinations, Metadata: map[string]string{groupOf: s.Of},
+		})
+	}
+	if errors.Is(err, jetstream.ErrInvalidConsumerName) {
+		return nil, &refusedError{fmt.Errorf("the group %q makes no name of a consumer: leave out dots, wildcards, slashes and white space", s.Group)}
+	}
 	if err != nil {
 		return nil, fmt.Errorf("make the durable consumer %s of the stream %s: %w", s.Group, stream, err)
 	}

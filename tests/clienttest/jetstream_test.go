@@ -3,6 +3,7 @@ package clienttest_test
 import (
 	"bytes"
 	"context"
+	"errors"
 	"log/slog"
 	"net"
 	"strings"
@@ -238,4 +239,35 @@ func TestSubjectsThatNoStreamTakes(t *testing.T) {
 	if err := bus.Consume(ctx, client.Subscription{Opening: opening, Group: "g"}, nil); err != nil || context.Cause(ctx) != context.Canceled {
 		t.Errorf("Consume ends with %v, %v", err, context.Cause(ctx))
 	}
+}
+
+// TestAGroupOfTwoStreams is refused: each would be given events of both. So is what makes no name.
+func TestAGroupOfTwoStreams(t *testing.T) {
+	t.Parallel()
+	f := onStream(t, testenv.AnyNATS(t))
+	for _, c := range []struct{ stream, group, want string }{
+		{"orders", "g", ""}, {"stock", "g", "the group g consumes stream orders of bridge already: give stream stock of bridge a group of its own"},
+		{"orders", "g", ""}, {"stock", "h", ""}, {"orders", "mail.er", `the group "mail.er" makes no name`},
+	} {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		events, err := client.NewEvents(joined{f.Bus, cancel}, c.group, client.Options{Stream: c.stream, Destinations: []string{f.Reads}}, func(context.Context, client.Event) error { return nil })
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := events.Run(ctx); (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) || errors.Is(context.Cause(ctx), context.DeadlineExceeded) {
+			t.Errorf("%s of %s: %v, want %q", c.group, c.stream, err, c.want)
+		}
+		cancel()
+	}
+}
+
+// joined is a bus that calls end once a group is joined.
+type joined struct {
+	client.Bus
+	end func()
+}
+
+func (j joined) Consume(ctx context.Context, s client.Subscription, each func(context.Context, string, *sink.Stored) error) error {
+	s.Joined = j.end
+	return j.Bus.Consume(ctx, s, each)
 }
