@@ -9,6 +9,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"log"
 	"log/slog"
 	"net"
@@ -140,9 +141,9 @@ func handler(o *Options, closing context.Context) http.Handler {
 		return http.NewCrossOriginProtection().Handler(access.guard(toChange, works.byWorking(toChange, h)))
 	}
 	reads := func(h http.Handler) http.Handler { return access.guard(toRead, works.byWorking(toRead, h)) }
-	mux.Handle("POST /api/v1/streams/{name}/reconcile", changes(reconcileHandler(d)))
-	mux.Handle("POST /api/v1/streams/{name}/pause", changes(pauseHandler(d, false)))
-	mux.Handle("POST /api/v1/streams/{name}/resume", changes(pauseHandler(d, true)))
+	mux.Handle("POST /api/v1/streams/{name}/reconcile", changes(bodiless(reconcileHandler(d))))
+	mux.Handle("POST /api/v1/streams/{name}/pause", changes(bodiless(pauseHandler(d, false))))
+	mux.Handle("POST /api/v1/streams/{name}/resume", changes(bodiless(pauseHandler(d, true))))
 	mux.Handle("POST /api/v1/streams/{name}/republish", changes(republishHandler(d)))
 	if o.Reload != nil {
 		// It is about the process that is asked, also of one that waits as a standby.
@@ -158,7 +159,7 @@ func handler(o *Options, closing context.Context) http.Handler {
 		// The client may have gone.
 		_, _ = w.Write(OpenAPI)
 	})
-	mux.Handle("POST /api/v1/streams/{name}/resend-all", changes(resendAllHandler(d)))
+	mux.Handle("POST /api/v1/streams/{name}/resend-all", changes(bodiless(resendAllHandler(d))))
 	page := pageHandler()
 	mux.Handle("GET /{$}", page)
 	mux.Handle("GET /page/", page)
@@ -173,6 +174,19 @@ func wellFormed(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if _, err := url.ParseQuery(r.URL.RawQuery); err != nil {
 			answer(w, http.StatusBadRequest, refused{"the parameters cannot be read: " + err.Error()})
+			return
+		}
+		h.ServeHTTP(w, r)
+	})
+}
+
+// bodiless refuses a body that says something to what has parameters alone: that might have been
+// dryRun=true, too.
+func bodiless(h http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxRequestBytes))
+		if text := string(bytes.TrimSpace(body)); err != nil || text != "" && text != "{}" {
+			answer(w, http.StatusBadRequest, refused{"the body is not read: parameters stand behind the path, as in ?dryRun=true or ?table=t"})
 			return
 		}
 		h.ServeHTTP(w, r)
@@ -263,7 +277,7 @@ const (
 
 var (
 	errWrongToken = errors.New("the token is missing, or is another one")
-	errByName     = errors.New("a request over loopback names this host otherwise, as a page in a browser does that misuses a name")
+	errByName     = errors.New("a request over loopback names this host otherwise or has a header of a proxy, so it may be of a page in a browser, or come from elsewhere")
 )
 
 // guard lets those requests pass to h that have what they need.

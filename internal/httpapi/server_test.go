@@ -64,6 +64,11 @@ func TestRequests(t *testing.T) {
 		{"takes a parameter once", "POST " + streams + "reconcile?dryRun=true&dryRun=false", well, 400, "more than once", ""},
 		// What is dropped of such a query might have been dryRun=true.
 		{"drops nothing of a query", "POST " + streams + "reconcile?dryRun=true;", well, 400, "", ""},
+		{"drops no body", "POST " + streams + `reconcile {"dryRun":true}`, well, 400, "?dryRun=true", ""},
+		{"drops no form", "POST " + streams + "resend-all dryRun=true", resent, 400, "?dryRun=true", ""},
+		{"drops no table", "POST " + streams + `pause {"table":"t_0"}`, well, 400, "?table=t", ""},
+		{"drops no table of those that go on", "POST " + streams + `resume {"table":"t_0"}`, well, 400, "?table=t", ""},
+		{"takes a body that says nothing", "POST " + streams + "pause {}", well, 200, "", "{Stream:orders Table: Resume:false}"},
 		{"drops no escape", "POST " + streams + "reconcile?dryRun=%zz", well, 400, "", ""},
 		{"knows the streams", "POST /api/v1/streams/order/reconcile", unknown, 404, `{"error":"no such stream"}`, "order/{DryRun:false AllowDeletes:false}"},
 		{"says why it cannot", "POST " + streams + "reconcile", refuses(httpapi.ErrCannotReconcile), 409, `{"error":"cannot be reconciled now"}`,
@@ -109,8 +114,9 @@ func TestRequests(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			c.daemon.Requests = nil
 			method, path, _ := strings.Cut(c.request, " ")
+			path, body, _ := strings.Cut(path, " ")
 			path, query, _ := strings.Cut(path, "?")
-			w, r := httptest.NewRecorder(), httpapitest.NewRequest(t, method, path, nil)
+			w, r := httptest.NewRecorder(), httpapitest.NewRequest(t, method, path, strings.NewReader(body))
 			r.URL.RawQuery = query
 			httpapitest.Checked(t, httpapitest.Pages(c.daemon)).ServeHTTP(w, r)
 			if w.Code != c.status || !strings.Contains(w.Body.String(), c.body) {
