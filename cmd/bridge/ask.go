@@ -88,12 +88,10 @@ usage.
 
 func changePause(p *process, resume bool, use, short, details string) *cobra.Command {
 	c := newCommand(use, short, details)
-	table := c.Flags().String("table", "", "of one `TABLE` alone, as bridge status names it")
+	var table string
+	selects(c, &table, "table", "of one `TABLE` alone, as bridge status names it")
 	return p.asks(c, func(ctx context.Context, bridge *httpapi.Client, args []string) error {
-		if c.Flags().Changed("table") && *table == "" {
-			return usageErrorf("--table needs a table: leave it out for all tables of the stream")
-		}
-		done, err := bridge.Pause(ctx, httpapi.PauseRequest{Stream: args[0], Table: *table, Resume: resume})
+		done, err := bridge.Pause(ctx, httpapi.PauseRequest{Stream: args[0], Table: table, Resume: resume})
 		if errors.Is(err, syscall.ECONNREFUSED) {
 			return fmt.Errorf("%w: where no bridge runs nothing is published", err)
 		}

@@ -32,9 +32,6 @@ checkpoint is on the bus (BRIDGE_CHECKPOINT_URL=bus:).
 		if err != nil {
 			return usageErrorf("invalid ID %q: use a whole number from 0 to 18446744073709551615", args[2])
 		}
-		if key.Stream == "" || key.Shard == "" {
-			return usageErrorf("the names of stream and shard must not be empty")
-		}
 		return p.change(ctx, true, key.Stream, func(k *kept) (string, error) {
 			kind, err := p.kindOf(ctx, k, key.Stream)
 			if err = errors.Join(err, k.isMine(key)); err != nil {

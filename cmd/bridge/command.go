@@ -106,7 +106,19 @@ func refuseUnknown(c *cobra.Command, args []string) error {
 	return usageErrorf("unknown command %q%s The commands are %s; see bridge help", called, config.Suggestion(args[0], "bridge ", names(c)), strings.Join(names(c), ", "))
 }
 
-// takes refuses another number of arguments than the use of the command has.
+// selects adds a flag by which a command is about less than all. It has a text, once: an empty
+// variable of a script does not stand for all, nor the last of several for all of them.
+func selects(c *cobra.Command, to *string, name, usage string) {
+	c.Flags().Func(name, usage, func(text string) error {
+		if text == "" || *to != "" {
+			return fmt.Errorf("--%s takes one value, once: leave it out for all, or type the command for each", name)
+		}
+		*to = text
+		return nil
+	})
+}
+
+// takes refuses another number of arguments than the use of the command has, and empty ones.
 func takes(c *cobra.Command, args []string) error {
 	least, most := strings.Count(c.Use, " <"), strings.Count(c.Use, "<")
 	count := terminal.Count(least, "argument")
@@ -118,6 +130,9 @@ func takes(c *cobra.Command, args []string) error {
 	}
 	if n := len(args); n < least || n > most {
 		return usageErrorf("%s takes %s, not %d: %s", c.CommandPath(), count, n, c.UseLine())
+	}
+	if slices.Contains(args, "") {
+		return usageErrorf("an argument is empty: %s", c.UseLine())
 	}
 	return nil
 }

@@ -83,7 +83,11 @@ func TestCommands(t *testing.T) {
 			name, value, _ := strings.Cut(line, "=")
 			env[name] = value
 		}
-		got := outcome{}.call(env, strings.Fields(input[len(input)-1])[1:]...)
+		args := strings.Fields(strings.ReplaceAll(input[len(input)-1], "''", "\x00"))[1:]
+		for i := range args {
+			args[i] = strings.Trim(args[i], "\x00")
+		}
+		got := outcome{}.call(env, args...)
 		text := got.out
 		for line := range strings.Lines(got.err) {
 			text += "! " + line

@@ -46,7 +46,7 @@ type deadLetterJob struct {
 
 // flags adds the flags that both commands have.
 func (j *deadLetterJob) flags(c *cobra.Command) {
-	c.Flags().StringVar(&j.stream, "stream", "", "only the dead letters of this stream, such as `orders`")
+	selects(c, &j.stream, "stream", "only the dead letters of this stream, such as `orders`")
 }
 
 // readDeadLetters reads the configuration and the dead letters that job is about.
@@ -181,11 +181,11 @@ is, 2 wrong usage or configuration.
 `)
 	job := &deadLetterJob{}
 	job.flags(c)
-	c.Flags().StringVar(&job.shard, "shard", "", "only those of this table, such as `orders_07`")
+	selects(c, &job.shard, "shard", "only those of this table, such as `orders_07`")
 	c.Flags().Func("row", "only those of this row, such as `17`", func(text string) error {
 		row, err := strconv.ParseUint(text, 10, 64)
-		if err != nil {
-			return fmt.Errorf("invalid row ID %q: use a whole number", text)
+		if err != nil || job.row != nil {
+			return fmt.Errorf("invalid row ID %q: use a whole number, once", text)
 		}
 		job.row = &row
 		return nil

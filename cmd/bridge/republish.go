@@ -41,11 +41,11 @@ another folder would not know it, 2 wrong usage.
 	var r httpapi.RepublishRequest
 	var rate int
 	flags := c.Flags()
-	flags.StringVar(&r.Table, "table", "", "of one `TABLE` alone, as bridge status names it")
+	selects(c, &r.Table, "table", "of one `TABLE` alone, as bridge status names it")
 	flags.Uint64Var(&r.From, "from", 0, "the first `ID`; without it the first row")
 	flags.Uint64Var(&r.To, "to", 0, "the last `ID`; without it the last one that is published")
 	flags.StringArrayVar(&r.Keys, "key", nil, "an entity by the `KEY` of its messages; may be repeated")
-	flags.StringVar(&r.Where, "where", "", "rows that match a `CONDITION` in SQL, as FILTER is one")
+	selects(c, &r.Where, "where", "rows that match a `CONDITION` in SQL, as FILTER is one")
 	flags.BoolVar(&r.All, "all", false, "the full list of the stream, between boundaries")
 	flags.IntVar(&rate, "rate", httpapi.DefaultRepublishRate, "at most `N` rows a second; 0 for no bound")
 	flags.BoolVar(&r.Cancel, "cancel", false, "end what is under way; what is published stays")

@@ -44,8 +44,8 @@ Exit status: 0 it answered, 1 no answer or no such stream, or with --all, one of
 the processes or shares has not answered, 2 when the address is wrong.
 `)
 	one := selection{}
-	c.Flags().StringVar(&one.stream, "stream", "", "show this stream alone, a `NAME`")
-	c.Flags().StringVar(&one.state, "state", "", "show tables in this `STATE` alone, such as stopped")
+	selects(c, &one.stream, "stream", "show this stream alone, a `NAME`")
+	selects(c, &one.state, "state", "show tables in this `STATE` alone, such as stopped")
 	watch := c.Flags().Bool("watch", false, "show it again every 2 s, in place on a terminal,\nuntil Ctrl-C; while the bridge does not answer,\nsay so and ask again")
 	all := c.Flags().String("all", "", "ask these `HOSTS` and show all tables, as in\nhost-1:8080,host-2:8080")
 	asJSON := c.Flags().Bool("json", false, "print /api/v1/status; with --watch one object a line,\nwith --all that of each process, and the totals")
