@@ -140,7 +140,7 @@ func TestPauseAndResume(t *testing.T) {
 		{held, "pause orders", exitFailed, "orders: 1 table paused", "rows in flight, which the bus or the source holds up: bridge status says when it is paused\nanother folder does not know it", "{Stream:orders Table: Resume:false}"},
 		{refuses, "resume orders", exitFailed, "", "cannot be paused or resumed now", "{Stream:orders Table: Resume:true}"},
 		{done, "pause", exitUsage, "", "takes 1 argument", ""},
-		{done, "pause orders --table=", exitUsage, "", "leave it out for all tables", ""},
+		{done, "pause orders --table=", exitUsage, "", "leave it out for all", ""},
 	} {
 		before := len(c.daemon.Asked())
 		got := outcome{}.call(settingsOf{"BRIDGE_HTTP_ADDR": httpapitest.Serve(t, c.daemon)}, strings.Fields(c.line)...)

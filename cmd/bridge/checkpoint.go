@@ -232,6 +232,22 @@ func (e *environment) configured(stream string) *config.Stream {
 	return config.OfShare(cfg).Stream(stream)
 }
 
+// misnamed refuses a table that the configuration does not name, where there is one, and that has no
+// checkpoint: nothing would go by it.
+func (p *process) misnamed(k *kept, key store.Key) error {
+	cfg, err := p.load()
+	if err != nil || k.image.Shards[key].Started {
+		return nil
+	}
+	if _, err := choose([]string{key.Stream}, cfg.StreamNames()); err != nil {
+		return err
+	}
+	if s := cfg.Stream(key.Stream); !slices.Contains(s.Tables, key.Shard) && !cfg.Matched(s, key.Shard) {
+		return usageErrorf("%sTABLE names no table %q: write it as bridge status does", config.StreamPrefix(s.Name), key.Shard)
+	}
+	return nil
+}
+
 // shardsOf returns the shards that the store has of a stream; it may know the stream and none of
 // them. It is an error where it does not know the stream.
 func (k *kept) shardsOf(name string) ([]store.Key, error) {

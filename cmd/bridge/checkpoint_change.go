@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"strconv"
@@ -20,9 +21,10 @@ func checkpointSet(p *process) *cobra.Command {
 Rows up to the id count as published, except for the gaps: ids that were not
 seen yet stay missing, and a row that appears there is published. Rows above the
 id are published, a second time if need be: what the bus has of them does not
-count any more. With the id 0 all rows are published. The stream need not be
-configured. After a kill only a part may be done: type the command again. A
-release stream goes on with the KEY and the database that are configured then.
+count any more. With the id 0 all rows are published. Without all variables of
+bridge, any name is taken. After a kill only a part may be done: type the
+command again. A release stream goes on with the KEY and the database that are
+configured then.
 Type it where the checkpoint is: a pod without a volume forgets it, unless the
 checkpoint is on the bus (BRIDGE_CHECKPOINT_URL=bus:).
 `)
@@ -34,7 +36,7 @@ checkpoint is on the bus (BRIDGE_CHECKPOINT_URL=bus:).
 		}
 		return p.change(ctx, true, key.Stream, func(k *kept) (string, error) {
 			kind, err := p.kindOf(ctx, k, key.Stream)
-			if err = errors.Join(err, k.isMine(key)); err != nil {
+			if err = cmp.Or(p.misnamed(k, key), errors.Join(err, k.isMine(key))); err != nil {
 				return "", err
 			}
 			if one := p.configured(key.Stream); one != nil && one.Order() == source.OrderNone && id > 0 {
@@ -85,7 +87,7 @@ back.
 		ctx, name, from, to := c.Context(), args[0], args[1], args[2]
 		return p.change(ctx, false, name, func(k *kept) (string, error) {
 			kind, err := p.kindOf(ctx, k, name)
-			if err = errors.Join(err, k.isMine(store.Key{Stream: name, Shard: from}), k.isMine(store.Key{Stream: name, Shard: to})); err != nil {
+			if err = cmp.Or(p.misnamed(k, store.Key{Stream: name, Shard: to}), errors.Join(err, k.isMine(store.Key{Stream: name, Shard: from}), k.isMine(store.Key{Stream: name, Shard: to}))); err != nil {
 				return "", err
 			}
 			if kind != event.Release {

@@ -268,6 +268,18 @@ func TestCheckpointSet(t *testing.T) {
 			}
 		}
 	})
+	t.Run("refuses a name that is not configured, unless it has a checkpoint", func(t *testing.T) {
+		env, path := filled(t)
+		env = with("BRIDGE_CHECKPOINT_URL", env["BRIDGE_CHECKPOINT_URL"], "BRIDGE_STREAM_ORDERS_KIND", "release", "BRIDGE_STREAM_ORDERS_TABLE", "u_{0..1},log_*")
+		putPart(t, path, other, store.Part{Kind: store.MeaningPart, Bytes: store.AppendMeaning(nil, &store.Meaning{Kind: "release", ID: "id"})})
+		mustCall(t, env, exitUsage, `no stream is configured as "order"`, "checkpoint set order u_0 7")
+		for _, line := range []string{"set orders u_2 7", "set orders db.u_0 7", "set orders U_0 7", "move orders t_0 a/t_0"} {
+			mustCall(t, env, exitUsage, "BRIDGE_STREAM_ORDERS_TABLE names no table", "checkpoint "+line)
+		}
+		for _, line := range []string{"set orders u_0 7", "set orders log_2 7", "set orders t_0 7"} {
+			mustCall(t, env, exitFine, "is now", "checkpoint "+line)
+		}
+	})
 	t.Run("makes the checkpoint of a shard that has none, in a new folder, too", func(t *testing.T) {
 		dir := t.TempDir()
 		env := settingsOf{"BRIDGE_CHECKPOINT_URL": "file:" + filepath.Join(dir, "new.db")}
