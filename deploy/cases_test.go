@@ -124,7 +124,7 @@ var alertCases = []alertCase{
 	{"group and progress are away", `dependency_up{bridge, dependency="standby group"}: 1x230 0x10; ` +
 		`dependency_up{bridge, dependency="progress on the bus"}: 1x230 0x10`,
 		`BridgeGroupOrProgressAway{bridge, dependency="progress on the bus"}; BridgeGroupOrProgressAway{bridge, dependency="standby group"}`, 0},
-	{"a transaction is open", `held_up_by_transaction{bridge}: 0x230 1x10`, `BridgeHeldUp{bridge}`, 0},
+	{"a transaction is open", `held_up_by_transaction{bridge}: 0x230 1x10; dependency_up{bridge, dependency="bus"}: 1x230 0x10`, `BridgeHeldUp{bridge}`, 0},
 	{"the disk is full", `dependency_up{bridge, dependency="checkpoint"}: 1x230 0x10`, `BridgeStoreAway{bridge, dependency="checkpoint"}`, 0},
 	{"it lags by minutes", `lag_seconds{table}: 2x220 301x20`, `BridgeLag{table}`, 0},
 	{"it lags by an hour", `lag_seconds{table}: 2x220 3600x20`, `BridgeLag{table}; BridgeLagHigh{table}`, 0},
