@@ -232,8 +232,8 @@ func (e *environment) configured(stream string) *config.Stream {
 	return config.OfShare(cfg).Stream(stream)
 }
 
-// misnamed refuses a table that the configuration does not name, where there is one, and that has no
-// checkpoint: nothing would go by it.
+// misnamed refuses a table that the configuration, where there is one, does not name, and that has
+// no checkpoint: nothing would go by it.
 func (p *process) misnamed(k *kept, key store.Key) error {
 	cfg, err := p.load()
 	if err != nil || k.image.Shards[key].Started {
