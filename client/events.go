@@ -44,8 +44,8 @@ type EventStats struct {
 }
 
 // NewEvents returns Events. group names the consumer group or the durable consumer: processes with
-// the same one share the events, and progress is kept under it by the bus. A stream needs a group of
-// its own where others have the same topics or subjects: JetStream refuses one of another stream.
+// the same one share the events, and progress is kept under it by the bus. A stream needs a group
+// of its own where others have its topics or subjects: JetStream refuses one of another stream.
 func NewEvents(bus Bus, group string, o Options, handle Handler) (*Events, error) {
 	if err := o.fill(); err != nil {
 		return nil, err
