@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"strings"
 	"syscall"
 	"time"
@@ -13,6 +14,7 @@ import (
 
 	"example.org/bridge/internal/httpapi"
 	"example.org/bridge/internal/shard"
+	"example.org/bridge/internal/stream"
 	"example.org/bridge/internal/terminal"
 )
 
@@ -136,15 +138,18 @@ func listLine(r *shard.RepublishStatus) string {
 
 // republishLine says how far a request is.
 func republishLine(table string, r *shard.RepublishStatus) string {
-	what := fmt.Sprintf("ids %d to %d", r.From, r.To)
+	what, far := fmt.Sprintf("ids %d to %d", r.From, r.To), fmt.Sprintf(" %3.0f %%", r.Percent)
+	if r.To == math.MaxUint64 && r.State != stream.RepublishDone {
+		what, far = fmt.Sprintf("ids from %d on", r.From), ""
+	}
 	if r.Keys > 0 {
 		what = terminal.Count(r.Keys, "key")
 	}
 	if r.Where != "" {
 		what += " where " + string(r.Where)
 	}
-	text := fmt.Sprintf("%s  %s %3.0f %%  %s, asked %s: %d events again, %d of rows that had changed",
-		terminal.Visible(table), r.State, r.Percent, terminal.OneLine(what), r.AskedAt.UTC().Format(time.RFC3339), r.Rows, r.Changed)
+	text := fmt.Sprintf("%s  %s%s  %s, asked %s: %d events again, %d of rows that had changed",
+		terminal.Visible(table), r.State, far, terminal.OneLine(what), r.AskedAt.UTC().Format(time.RFC3339), r.Rows, r.Changed)
 	if r.EndedAt.IsZero() && r.Rate > 0 {
 		text += fmt.Sprintf(", at most %d rows a second", r.Rate)
 	}

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"math"
 	"strings"
 	"sync"
 	"testing"
@@ -21,6 +22,7 @@ import (
 	"example.org/bridge/internal/httpapi/httpapitest"
 	"example.org/bridge/internal/shard"
 	"example.org/bridge/internal/standby"
+	"example.org/bridge/internal/stream"
 )
 
 // TestStatusText has statuses with what a person sees of them.
@@ -237,6 +239,25 @@ func TestTailCommand(t *testing.T) {
 }
 
 // TestTailLine is for people.
+// TestRepublishLine: how far a request is shows where its last id is known.
+func TestRepublishLine(t *testing.T) {
+	for _, c := range []struct {
+		asked *stream.Republish
+		want  string
+	}{
+		{&stream.Republish{From: 101, To: 200, Cursor: 150, State: stream.Republishing}, "t  running  50 %  ids 101 to 200, asked"},
+		{&stream.Republish{From: 1, To: math.MaxUint64, Cursor: 1 << 63, State: stream.Republishing}, "t  running  ids from 1 on, asked"},
+		{&stream.Republish{Keys: []string{"a", "b"}, Cursor: 1, State: stream.Republishing}, "t  running  50 %  2 keys, asked"},
+	} {
+		if got := republishLine("t", shard.RepublishStatusOf(c.asked)); !strings.HasPrefix(got, c.want) {
+			t.Errorf("%+v: %s", c.asked, got)
+		}
+	}
+	if err := (&httpapi.RepublishRequest{Keys: []string{"a", ""}}).Check(); err == nil || !strings.Contains(err.Error(), "--key") {
+		t.Errorf("an empty key: %v", err)
+	}
+}
+
 func TestTailLine(t *testing.T) {
 	delay := 0.25
 	e := httpapi.TailEvent{Shard: "t_0", Type: "OrderAddedEvent", Key: "a\x1b", Origin: "late", ID: "id-1", DelaySeconds: &delay, DeadLetter: true}

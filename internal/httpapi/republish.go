@@ -82,7 +82,7 @@ func (r *RepublishRequest) Check() error {
 	bytes := 0
 	for _, key := range r.Keys {
 		if bytes += len(key); key == "" {
-			return errors.New("a key is empty")
+			return errors.New("keys (--key) has an empty one: to name the row of an empty key, use where")
 		}
 	}
 	isRange := r.From > 0 || r.To > 0

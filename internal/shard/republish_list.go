@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -205,7 +206,8 @@ type RepublishStatus struct {
 	Where null.Text `json:"where"`
 	Rate  int       `json:"rate"`
 	// Cursor is the id, or how many of the keys, up to which all is done.
-	Cursor  uint64  `json:"cursor"`
+	Cursor uint64 `json:"cursor"`
+	// Percent is 0 until the end where To is the highest number: the last id is not known.
 	Percent float64 `json:"percent"`
 	// Rows counts events that were published again, Changed those of rows that said something new.
 	Rows    uint64    `json:"rows"`
@@ -236,7 +238,7 @@ func RepublishStatusOf(r *stream.Republish) *RepublishStatus {
 	switch {
 	case r.State == stream.RepublishDone, last < first:
 		s.Percent = 100
-	case r.Cursor >= first:
+	case r.Cursor >= first && last < math.MaxUint64:
 		s.Percent = 100 * float64(min(r.Cursor, last)-first+1) / float64(last-first+1)
 	}
 	return s

@@ -91,7 +91,7 @@ function stats(kind, ...names) {
       put(
         'Published',
         `${rate(x.published.rowsPerSecond)} rows/s`,
-        `${again && !again.endedAt ? `published again: ${Math.floor(again.percent)} %, ${many(again.rows, 'event')}; ` : ''}${count((x.published.lastHour || []).reduce((a, b) => a + b, 0))} in the last hour`,
+        `${again && !again.endedAt ? `published again: ${again.to < 2 ** 64 ? `${Math.floor(again.percent)} %, ` : ''}${many(again.rows, 'event')}; ` : ''}${count((x.published.lastHour || []).reduce((a, b) => a + b, 0))} in the last hour`,
       );
       if (only) put('Position', ...reached(only));
       if (x.states) put('Tables', count(x.shards), inStates(x.states));
