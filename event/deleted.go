@@ -155,11 +155,14 @@ func isDeleted(c source.Column, v []byte) bool {
 	case source.JSON:
 		return !isNo(v) && !bytes.Equal(v, []byte("null"))
 	case source.Date, source.DateTime, source.Timestamp:
-		return !bytes.HasPrefix(v, []byte("0000-00-00")) && len(v) > 0
+		return !bytes.HasPrefix(v, []byte("0000-00-00")) && len(v) > 0 && (c.Kind != source.Timestamp || string(v) != unixZero)
 	default:
 		return !isNo(v)
 	}
 }
+
+// unixZero is the number 0 in a column of times of SQLite. No other TIMESTAMP is as old.
+const unixZero = "1970-01-01 00:00:00.000000"
 
 // isNo reports whether v is empty or a word for no.
 func isNo(v []byte) bool {

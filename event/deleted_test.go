@@ -22,6 +22,8 @@ func TestValuesOfDELETED(t *testing.T) {
 		"all but a word":       {source.Text, []string{"active"}, true, []string{"DELETED", "1"}, []string{"ACTIVE", "", "n"}},
 		"all but a far time":   {source.DateTime, []string{"9999-12-31"}, true, []string{"2026-01-01 00:00:00"}, []string{"9999-12-31 23:59:59", "0000-00-00 00:00:00"}},
 		"a time, by its begin": {source.Timestamp, []string{"1970-01-01 00:00:01"}, false, []string{"1970-01-01 00:00:01.000"}, []string{"2026-01-01 00:00:00.000"}},
+		"0 as a Unix time":     {source.Timestamp, nil, false, []string{"1970-01-01 00:00:00.000001"}, []string{"1970-01-01 00:00:00.000000", "0000-00-00 00:00:00"}},
+		"no Unix time":         {source.DateTime, nil, false, []string{"1970-01-01 00:00:00.000000"}, []string{"0000-00-00 00:00:00.000000"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := event.Deletion{Values: c.values, Except: c.except}
