@@ -321,7 +321,8 @@ const firstAtomic = 15
 type unfit struct {
 	code inspect.Code
 	what string
-	// remedy says what to do, flags how nats stream edit does it, "" where it cannot.
+	// remedy says what to do, flags how nats stream edit does it, "" where it cannot, or where it
+	// depends on the other subjects.
 	remedy, flags string
 }
 
@@ -335,10 +336,7 @@ func unfitFor(o *Options, c *jetstream.StreamConfig, version string) (list []unf
 		list = append(list, unfit{inspect.NoAtomicBatches, "takes no atomic batches (allow_atomic)", "allow them", "--allow-batch"})
 	}
 	if !bus.CoversAny(c.Subjects, o.Claim) {
-		list = append(list, unfit{
-			inspect.StreamSubject, "does not take the claim subject " + o.Claim, "add it to the stream's subjects",
-			"--subjects '" + strings.Join(append(c.Subjects[:len(c.Subjects):len(c.Subjects)], o.Claim), ",") + "'",
-		})
+		list = append(list, unfit{inspect.StreamSubject, "does not take the claim subject " + o.Claim, "add it to the stream's subjects", ""})
 	}
 	if c.DiscardNewPerSubject {
 		list = append(list, unfit{inspect.StreamUnusable, "refuses a second claim (discard_new_per_subject)", "use a stream without that", ""})

@@ -234,9 +234,18 @@ func (i *inspection) stream(ctx context.Context, name string, subjects []string)
 // checkSubjects finds what keeps the stream from being published to once, and subjects that it does
 // not take. Of a subject with a wildcard it may take the part that is used.
 func (i *inspection) checkSubjects(c *jetstream.StreamConfig, subjects []string) {
+	lacks, all := bus.Widen(c.Subjects, subjects)
+	if i.options.Claim != "" && !bus.CoversAny(all, i.options.Claim) {
+		all = append(all[:len(all):len(all)], i.options.Claim)
+	}
+	// The same for each that it lacks: another one would undo it.
+	takesAll := "--subjects '" + strings.Join(all, ",") + "'"
 	if i.options.Claim != "" {
 		for _, u := range unfitFor(i.options, c, i.nc.ConnectedServerVersion()) {
 			// A stream that is unreadable is found in each mode.
+			if u.code == inspect.StreamSubject {
+				u.flags = takesAll
+			}
 			f := i.found(u.code != inspect.StreamUnreadable, inspect.Unsafe, u.code, "stream "+c.Name, u.what+": exactly-once is refused")
 			if u.flags == "" {
 				f.Says("%s, or set %s=at-least-once", u.remedy, option.Delivery)
@@ -245,7 +254,6 @@ func (i *inspection) checkSubjects(c *jetstream.StreamConfig, subjects []string)
 			}
 		}
 	}
-	lacks, all := bus.Widen(c.Subjects, subjects)
 	for _, subject := range lacks {
 		severity, what := inspect.Unsafe, "does not take the subject "+subject
 		if bus.MeetsAny(c.Subjects, subject) {
@@ -253,7 +261,7 @@ func (i *inspection) checkSubjects(c *jetstream.StreamConfig, subjects []string)
 		}
 		i.Add(severity, inspect.StreamSubject, "stream "+c.Name, what).
 			Says("add it to the stream's subjects").
-			Types("nats --server %s stream edit %s --subjects '%s' -f", i.at, c.Name, strings.Join(all, ","))
+			Types("nats --server %s stream edit %s %s -f", i.at, c.Name, takesAll)
 	}
 }
 

@@ -186,6 +186,7 @@ func TestStreamsThatCannotCarryBatches(t *testing.T) {
 	}{
 		{"no atomic batches", func(c *natsjs.StreamConfig) { c.AllowAtomicPublish = false }, inspect.NoAtomicBatches, "allow_atomic", "--allow-batch"},
 		{"no claim subject", func(c *natsjs.StreamConfig) { c.Subjects = []string{c.Name + ".a"} }, inspect.StreamSubject, ".claim", ".a,"},
+		{"neither that nor those of events", func(c *natsjs.StreamConfig) { c.Subjects = []string{c.Name + ".b"} }, inspect.StreamSubject, ".claim", ".a,"},
 		{"one message a subject", func(c *natsjs.StreamConfig) {
 			c.MaxMsgsPerSubject, c.DiscardNewPerSubject, c.Discard, c.MaxMsgs = 1, true, natsjs.DiscardNew, 1000
 		}, inspect.StreamUnusable, "discard_new_per_subject", ""},
@@ -201,11 +202,16 @@ func TestStreamsThatCannotCarryBatches(t *testing.T) {
 			config := good
 			c.wrong(&config)
 			server.CreateStream(t, config)
-			options := jetstream.Options{Connection: at(server.URL(), name), Claim: name + ".claim", Published: []string{name + ".a"}}
+			options := jetstream.Options{Connection: at(server.URL(), name), Claim: name + ".claim", Published: []string{name + ".a"}, Subjects: []string{name + ".a"}}
 			found := inspected(t, options).Findings
 			i := slices.IndexFunc(found, func(f inspect.Finding) bool { return f.Code == c.want })
 			if i < 0 || !strings.Contains(found[i].What, c.says) || !strings.Contains(found[i].Statement, c.types) || found[i].Severity != inspect.Unsafe {
 				t.Fatalf("found %+v", found)
+			}
+			for _, f := range found {
+				if f.Code == inspect.StreamSubject && f.Statement != found[i].Statement {
+					t.Errorf("one of these undoes the other: %s; %s", f.Statement, found[i].Statement)
+				}
 			}
 			s := open(t, options)
 			done := make(chan error, 1)
