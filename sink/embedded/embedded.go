@@ -300,7 +300,7 @@ func widen(ctx context.Context, s *server.Server, o Options) (err error) {
 	}
 	config.Subjects = all
 	if _, err := js.UpdateStream(ctx, config); err != nil {
-		return fmt.Errorf("change the stream %s, and add the subjects %q: %w", o.Stream, lacks, err)
+		return fmt.Errorf("change the stream %s with the subjects %q: %w", o.Stream, all, err)
 	}
 	if len(lacks) > 0 {
 		o.Logger.Info("added subjects to the stream", "stream", o.Stream, "subjects", lacks)

@@ -256,15 +256,19 @@ func TestAStreamThatIsThere(t *testing.T) {
 	if r := embedded.Inspect(deadline(t), o); len(r.Findings) != 1 || !strings.Contains(r.Findings[0].What, "the storage file, not memory") {
 		t.Errorf("%+v", r)
 	}
-	var config natsjs.StreamConfig
-	if s, err = embedded.Open(o, nil); err != nil {
-		t.Fatal(err)
-	}
-	closed(t, s)
-	o.Keep = func(c *natsjs.StreamConfig) string { config = *c; return "" }
-	embedded.Inspect(deadline(t), o)
-	if config.MaxAge != time.Hour {
-		t.Errorf("the stream keeps messages for %s", config.MaxAge)
+	// Ids are remembered for no longer than messages are kept: no server takes more.
+	for _, keeps := range []jetstream.Keeping{memory, {Duplicates: 30 * time.Minute}, {MaxAge: 10 * time.Minute}} {
+		var config natsjs.StreamConfig
+		o.Keep = keeps.Keep
+		if s, err = embedded.Open(o, nil); err != nil {
+			t.Fatal(err)
+		}
+		closed(t, s)
+		o.Keep = func(c *natsjs.StreamConfig) string { config = *c; return "" }
+		embedded.Inspect(deadline(t), o)
+		if keeps.MaxAge > 0 && config.MaxAge != keeps.MaxAge || config.Duplicates > config.MaxAge || config.Duplicates < keeps.Duplicates {
+			t.Errorf("the stream keeps messages for %s, ids for %s", config.MaxAge, config.Duplicates)
+		}
 	}
 	o.Stream = "OTHER"
 	r := embedded.Inspect(deadline(t), o)

@@ -39,6 +39,9 @@ func (k *Keeping) config(o *Options) jetstream.StreamConfig {
 func (k *Keeping) Keep(c *jetstream.StreamConfig) (differs string) {
 	c.MaxAge, c.Duplicates = cmp.Or(k.MaxAge, c.MaxAge), cmp.Or(k.Duplicates, c.Duplicates)
 	c.MaxBytes = cmp.Or(k.MaxBytes, c.MaxBytes)
+	if c.MaxAge > 0 {
+		c.Duplicates = min(c.Duplicates, c.MaxAge)
+	}
 	if (k.File || k.Memory) && c.Storage != k.storage() {
 		return fmt.Sprintf("the storage %s, not %s", storageName(c.Storage), storageName(k.storage()))
 	}
