@@ -2,6 +2,7 @@ package reconcile_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -257,18 +258,20 @@ func TestRunJudges(t *testing.T) {
 		}
 		w.play("fill a 30; delete 4; want scanned=29 unjudged unverified")
 	})
-	t.Run("all but absence while the database of another table is away, and answers no demand", inBubble(func(t *testing.T) {
-		w := newWorld(t, event.Capability)
-		w.options.RetryLimit = 5 * time.Minute
-		w.options.ReadKeys = func(context.Context, string, [][]byte) (stream.FoundRows, error) {
-			return stream.FoundRows{}, fmt.Errorf("b %w", stream.ErrAway)
-		}
-		began := time.Now()
-		w.play("fill a 30; delete 4 20; update 29 a29 2; demand 3; want scanned=28 modified=1 unjudged unverified; answered")
-		if took := time.Since(began); took > time.Minute {
-			t.Errorf("it took %s", took)
-		}
-	}))
+	for _, why := range []error{errors.New("no answer"), source.ErrMissing} {
+		t.Run("all but absence while another table cannot be read, and answers no demand: "+why.Error(), inBubble(func(t *testing.T) {
+			w := newWorld(t, event.Capability)
+			w.options.RetryLimit = 5 * time.Minute
+			w.options.ReadKeys = func(context.Context, string, [][]byte) (stream.FoundRows, error) {
+				return stream.FoundRows{}, fmt.Errorf("b %w: %w", stream.ErrAway, why)
+			}
+			began := time.Now()
+			w.play("fill a 30; delete 4 20; update 29 a29 2; demand 3; want scanned=28 modified=1 unjudged unverified; answered")
+			if took := time.Since(began); took > time.Minute {
+				t.Errorf("it took %s", took)
+			}
+		}))
+	}
 	t.Run("soft-deleted entities whose rows go leave in silence", func(t *testing.T) {
 		w := newWorld(t, event.Capability)
 		w.play("gone a 0-299")

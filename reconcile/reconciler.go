@@ -226,7 +226,7 @@ const (
 	allowedFor = time.Hour
 	// forgetSlice is how many entities are forgotten at once.
 	forgetSlice = 2000
-	// AwayLimit is how long a run waits where another database of the stream does not answer: then
+	// AwayLimit is how long a run waits where another table of the stream cannot be read: then
 	// it goes on without a verdict about the entities that wait for that.
 	AwayLimit = 10 * time.Second
 	// keysAtOnce is how many keys are read at once in all tables of a stream.
@@ -287,8 +287,8 @@ func (c *Verdict) Add(v Verdict) {
 type Owner interface {
 	// Nominate blocks until the rows and entities of n have been read and the differences were
 	// published, by the owner or, where an entity moves, by another, and applied. An error that
-	// wraps [stream.ErrAway] says that the others were, and some wait for a database; another one
-	// that the shard stopped or ctx ended, and any part of n may have been published.
+	// wraps [stream.ErrAway] says that the others were, and some wait for another table; any other
+	// one that the shard stopped or ctx ended, and any part of n may have been published.
 	Nominate(ctx context.Context, n Nomination) (Verdict, error)
 	// Reach returns the saved position of the shard, up to which a scan may judge; false while the
 	// shard does not run.
@@ -315,19 +315,9 @@ func demandOf(o Owner) (w demand) {
 // ErrNotRunning is returned by Run when the shard does not run, so that nothing can be published.
 var ErrNotRunning = errors.New("the shard does not run")
 
-// permanent are the errors that do not heal by trying again.
-var permanent = []error{
-	source.ErrMissing, source.ErrDenied, source.ErrUnfit,
-	store.ErrDamaged, store.ErrForeign, store.ErrNewer, store.ErrClosed,
-}
-
+// isPermanent reports whether trying again does not heal err.
 func isPermanent(err error) bool {
-	for _, p := range permanent {
-		if errors.Is(err, p) {
-			return true
-		}
-	}
-	return false
+	return source.Stops(err) || errors.Is(err, store.ErrDamaged) || errors.Is(err, store.ErrForeign) || errors.Is(err, store.ErrNewer) || errors.Is(err, store.ErrClosed)
 }
 
 // reconciling names the faults of a run in the log.

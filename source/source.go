@@ -24,6 +24,11 @@ var (
 	ErrUnfit = errors.New("table unfit for the stream")
 )
 
+// Stops reports whether err is one of these.
+func Stops(err error) bool {
+	return errors.Is(err, ErrMissing) || errors.Is(err, ErrDenied) || errors.Is(err, ErrUnfit)
+}
+
 // Source is a database with shards. It is safe for concurrent use.
 type Source interface {
 	// Shard returns the reader of one table. It does not use the network: the first Read

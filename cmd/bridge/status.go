@@ -298,7 +298,7 @@ func gapsText(s *shard.Status) null.Text {
 		n    uint64
 		text string
 	}{
-		{g.Hot - min(g.Hot, g.InFlight), "looked for at every poll"}, {g.InFlight, "pending: a transaction that is open has inserted them, or another database has to be read first"},
+		{g.Hot - min(g.Hot, g.InFlight), "looked for at every poll"}, {g.InFlight, "pending: a transaction that is open has inserted them, or another table has to be read first"},
 		{g.Cold, "looked for every minute"}, {g.Unpolled, "no longer looked for: left to reconcile"},
 	} {
 		if one.n > 0 {

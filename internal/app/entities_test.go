@@ -11,6 +11,7 @@ import (
 
 	"example.org/bridge/internal/config/configtest"
 	"example.org/bridge/internal/httpapi"
+	"example.org/bridge/internal/stream"
 	"example.org/bridge/source"
 	sourcememory "example.org/bridge/source/sourcetest/memory"
 )
@@ -237,8 +238,12 @@ func TestReadsByKeyWhileColumnsAreAltered(t *testing.T) {
 		}
 	}
 	db["orders_0"].Fail(-1, source.ErrAltered)
-	if _, err := k.Read(t.Context(), "", entities); err == nil {
-		t.Error("a table that is altered for ever is read")
+	if _, err := k.Read(t.Context(), "", entities); err == nil || errors.Is(err, stream.ErrAway) {
+		t.Errorf("of a table that is altered for ever: %v", err)
+	}
+	db["orders_0"].Fail(-1, source.ErrMissing)
+	if _, err := k.Read(t.Context(), "", entities); !errors.Is(err, stream.ErrAway) || !errors.Is(err, source.ErrMissing) {
+		t.Errorf("of a table that is not there: %v", err)
 	}
 }
 

@@ -136,8 +136,11 @@ func (t *keyTable) read(ctx context.Context, entities [][]byte, each func(source
 	ctx, cancel := t.sources.whileUp(ctx, t.of)
 	defer cancel()
 	defer func() {
-		if away := context.Cause(ctx); err != nil && errors.Is(away, stream.ErrAway) {
+		switch away := context.Cause(ctx); {
+		case err != nil && errors.Is(away, stream.ErrAway):
 			err = away
+		case source.Stops(err):
+			err = fmt.Errorf("%s %w: %w", t.name, stream.ErrAway, err)
 		}
 	}()
 	end, err := t.begin(ctx)

@@ -342,10 +342,11 @@ func (l *lookAt) found(ctx context.Context, s *config.Stream, name, pattern stri
 			err = table.Read(ctx, source.Query{Limit: 1}, &page)
 			next = max(page.MaxID, page.MaxID+1)
 		}
-		if err != nil {
+		if err != nil && !source.Stops(err) {
 			return err
 		}
-		first = next <= max(before.Position, before.Floor)
+		// Why it cannot be read its shard says.
+		first = err == nil && next <= max(before.Position, before.Floor)
 	}
 	if l.has(leftKey(key)) {
 		l.remove(leftKey(key))

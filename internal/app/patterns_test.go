@@ -105,11 +105,25 @@ func TestTablesThatComeAndGo(t *testing.T) {
 	s.Exec(t, "ALTER TABLE away RENAME TO log_3")
 	r.shown(t, 0, "log_1 running 3", "log_2 running 4", "log_3 running 3")
 
+	// Made again as it cannot be read it says so.
+	s.Exec(t, "DROP TABLE log_3")
+	r.shown(t, 0, "log_1 running 3", "log_2 running 4", "log_3 gone 0")
+	s.Exec(t, "CREATE TABLE log_3 (total INT)")
+	missed(t, r, "log_3")
+	s.Exec(t, "DROP TABLE log_3")
+	r.shown(t, 0, "log_1 running 3", "log_2 running 4", "log_3 gone 0")
+
 	// One that is named is missed.
 	s.Exec(t, "DROP TABLE log_1")
-	until(t, "log_1 is missed", func() any { return r.log }, func() bool {
+	missed(t, r, "log_1")
+}
+
+// missed waits until a table is all that keeps a process from being ready.
+func missed(t *testing.T, r *reloading, table string) {
+	t.Helper()
+	until(t, table+" is missed", func() any { return r.log }, func() bool {
 		reasons := r.Daemon().Ready(t.Context())
-		return len(reasons) == 1 && reasons[0].Shard == "log_1"
+		return len(reasons) == 1 && reasons[0].Shard == table
 	})
 }
 

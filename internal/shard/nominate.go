@@ -200,8 +200,8 @@ func (s *Shard) Nominate(ctx context.Context, named reconcile.Nomination) (recon
 	return n.verdict, nil
 }
 
-// errLeft is what is returned of entities that wait for another database.
-var errLeft = fmt.Errorf("a database that has other tables of the stream %w", stream.ErrAway)
+// errLeft is what is returned of entities that wait for another table.
+var errLeft = fmt.Errorf("another table of the stream %w", stream.ErrAway)
 
 // Publish hands moves to the owner, and does not wait for the bus. The error says that the shard
 // does not run, or is busy: the moves are tried again later.

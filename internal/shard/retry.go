@@ -201,12 +201,7 @@ func (h *heartbeats) stillest(now time.Time) (l loop, last time.Time) {
 
 // permanent reports whether an error stops the shard until a person acts.
 func permanent(err error) bool {
-	for _, stop := range []error{source.ErrMissing, source.ErrDenied, source.ErrUnfit, sink.ErrClosed, store.ErrDamaged, store.ErrClosed} {
-		if errors.Is(err, stop) {
-			return true
-		}
-	}
-	return false
+	return source.Stops(err) || errors.Is(err, sink.ErrClosed) || errors.Is(err, store.ErrDamaged) || errors.Is(err, store.ErrClosed)
 }
 
 // ErrIDsReused is returned when the table hands out ids at or below the position: it was truncated,

@@ -177,7 +177,7 @@ const unknownPause = 100 * time.Millisecond
 // pauseStopped waits until a stopped shard is to be tried again, and reports false if ctx ends
 // first. What a grant or a CREATE TABLE can heal is tried again; anything else needs a restart.
 func (s *Shard) pauseStopped(ctx context.Context, err error) bool {
-	heals := errors.Is(err, source.ErrMissing) || errors.Is(err, source.ErrDenied) || errors.Is(err, source.ErrUnfit) || errors.Is(err, ErrSchemaChanged)
+	heals := source.Stops(err) || errors.Is(err, ErrSchemaChanged)
 	tick := time.NewTicker(s.opts.Recheck)
 	defer tick.Stop()
 	for {

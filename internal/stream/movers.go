@@ -21,8 +21,9 @@ type FoundRows struct {
 	Unproved bool
 }
 
-// ErrAway is wrapped by an error of MoversOptions.Read where a database does not answer.
-var ErrAway = errors.New("does not answer")
+// ErrAway is wrapped by an error of MoversOptions.Read where a database does not answer, or a table
+// stops its shard.
+var ErrAway = errors.New("cannot be read")
 
 // MoversOptions say how a stream is read and who publishes. Read and Publish must be set.
 type MoversOptions struct {

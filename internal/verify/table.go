@@ -3,7 +3,6 @@ package verify
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -120,9 +119,7 @@ func (t *table) read(ctx context.Context, q source.Query) (*source.Page, error) 
 	return page, nil
 }
 
-func transient(err error) bool {
-	return !errors.Is(err, source.ErrMissing) && !errors.Is(err, source.ErrDenied) && !errors.Is(err, source.ErrUnfit)
-}
+func transient(err error) bool { return !source.Stops(err) }
 
 // failed returns what follows from an error of the source.
 func (t *table) failed(ctx context.Context, err error) error {
