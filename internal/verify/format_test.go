@@ -1,10 +1,13 @@
 package verify_test
 
 import (
+	"slices"
 	"testing"
 
 	"example.org/bridge/event"
 	"example.org/bridge/sink"
+	"example.org/bridge/source"
+	"example.org/bridge/source/sourcetest/memory"
 )
 
 // forms are the forms that a stream has had one after the other.
@@ -70,4 +73,14 @@ func altered(value []byte) []byte {
 		}
 	}
 	panic(string(value))
+}
+
+// TestBitsOfAKey: an event does not tell the width of a bit field in its key, which meta.id is made
+// of.
+func TestBitsOfAKey(t *testing.T) {
+	w, columns := stamped(t, event.Capability), slices.Clone(list)
+	columns[1].Kind = source.Bit
+	w.table = memory.NewTable(spec, columns...)
+	w.insert("\x00\x05", "on")
+	want(t, w.check(), "")
 }
