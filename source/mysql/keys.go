@@ -103,31 +103,34 @@ func (l lookup) condition(keys [][][]byte, written encodings, room int) (conditi
 }
 
 // readKeys reads the rows with the keys of q into p: those that the index finds in as few
-// statements as their length allows, then the strange ones.
-func (s *shard) readKeys(ctx context.Context, c conn, q source.Query, p *source.Page) error {
-	if sure, strange := s.shape.key.split(q.Keys); len(sure)+len(strange) < len(q.Keys) {
-		// What no row could hold when the columns were read may be there by now: an emoji.
-		if err := s.refresh(ctx, c); err != nil {
-			return err
-		}
-	}
+// statements as their length allows, then the strange ones. fresh says that the columns were read
+// just now.
+func (s *shard) readKeys(ctx context.Context, c conn, q source.Query, p *source.Page, fresh bool) error {
 	if len(s.shape.key.parts) == 0 {
 		return fmt.Errorf("%w: no unique index over NOT NULL columns of the KEY: let an administrator run: %s",
 			source.ErrUnfit, s.addUnique(s.spec.Key...))
 	}
-	// Invariant 5: a key that is not found here is absent, if Traits says so.
-	return s.source.connector.server.Load().waiting.around(ctx, c, func(bool) error { return s.readAllKeys(ctx, c, q, p) })
-}
-
-func (s *shard) readAllKeys(ctx context.Context, c conn, q source.Query, p *source.Page) error {
 	sure, strange := s.shape.key.split(q.Keys)
-	query, server := s.pageQuery(), s.source.connector.server.Load()
-	written, err := s.shape.key.encode(ctx, c, slices.Concat(sure, strange), server)
+	found, server := slices.Concat(sure, strange), s.source.connector.server.Load()
+	written, err := s.shape.key.encode(ctx, c, found, server)
 	if err != nil {
 		return err
 	}
+	if !fresh && (len(found) < len(q.Keys) || written.lossy()) {
+		// What no row could hold when the columns were read may be there by now: an emoji.
+		if err := s.refresh(ctx, c); err != nil {
+			return err
+		}
+		return s.readKeys(ctx, c, q, p, true)
+	}
+	// Invariant 5: a key that is not found here is absent, if Traits says so.
+	return server.waiting.around(ctx, c, func(bool) error { return s.readAllKeys(ctx, c, q, p, written, sure, strange) })
+}
+
+func (s *shard) readAllKeys(ctx context.Context, c conn, q source.Query, p *source.Page, written encodings, groups ...[][][]byte) (err error) {
+	query, server := s.pageQuery(), s.source.connector.server.Load()
 	room := min(server.room(len(query.keysText(nil, q.Limit))), maxCondition)
-	for i, keys := range [][][][]byte{sure, strange} {
+	for i, keys := range groups {
 		// Without keys the first one reads the head.
 		if i > 0 && (err != nil || p.More || len(keys) == 0) {
 			break

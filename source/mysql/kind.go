@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"database/sql/driver"
+	"encoding/hex"
 	"fmt"
 	"math"
 	"regexp"
@@ -199,6 +200,17 @@ func (k keyPart) needsCode(v []byte) bool {
 	textual := k.kind == source.Text || k.kind == source.JSON
 	charset := k.charset()
 	return textual && charset != "" && !utf8s[charset] && (wide[charset] || !isASCII(v))
+}
+
+// lossy reports whether a character set lacks a character, for which the server writes '?'.
+func (e encodings) lossy() bool {
+	for text, digits := range e {
+		code, _ := hex.DecodeString(digits)
+		if !wide[text.charset] && bytes.Count(code, []byte("?")) > strings.Count(text.text, "?") {
+			return true
+		}
+	}
+	return false
 }
 
 // encode has the server write the sound texts of keys that nobody else can write, in statements and

@@ -52,7 +52,7 @@ func (r *pageReader) rowsFor(q source.Query) int {
 
 func (s *shard) readPage(ctx context.Context, c conn, q source.Query, p *source.Page) error {
 	if q.Keys != nil {
-		return s.readKeys(ctx, c, q, p)
+		return s.readKeys(ctx, c, q, p, false)
 	}
 	most := s.reader.rowsFor(q)
 	asked := most
