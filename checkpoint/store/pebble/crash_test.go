@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"math/rand/v2"
 	"os"
 	"os/exec"
@@ -339,4 +340,32 @@ func TestReadFault(t *testing.T) {
 		t.Error("no read has failed")
 	}
 	t.Logf("%d of 80 calls failed", failed)
+}
+
+// TestAFolderThatIsRemoved: what a store cannot write any more is damage, which is told once, and
+// its process can end.
+func TestAFolderThatIsRemoved(t *testing.T) {
+	for name, harm := range map[string]func(t *testing.T, path string){
+		"removed":          func(t *testing.T, path string) { must.OK(t, os.RemoveAll(path)) },
+		"removed to files": func(t *testing.T, path string) { must.OK(t, os.RemoveAll(path)); write(t, path, nil) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "store")
+			var log strings.Builder
+			s, err := Open(t.Context(), path, Options{Log: slog.New(slog.NewTextHandler(&log, nil))})
+			must.OK(t, err)
+			must.OK(t, s.Apply(t.Context(), storetest.CrashBatch(1, crashSize)))
+			harm(t, path)
+			if err := s.Sync(t.Context()); !errors.Is(err, store.ErrDamaged) {
+				t.Fatalf("a sync returns %v", err)
+			}
+			<-s.Damaged()
+			if err := s.Close(); !errors.Is(err, store.ErrDamaged) {
+				t.Errorf("it is closed: %v", err)
+			}
+			if n := strings.Count(log.String(), "\n"); n > 5 {
+				t.Errorf("%d lines are logged:\n%.2000s", n, log.String())
+			}
+		})
+	}
 }

@@ -208,11 +208,13 @@ const (
 )
 
 // disk is a file system that waits out what may heal, such as a full disk: Pebble would try again
-// without a pause, or give up the process. Until started it fails at once.
+// without a pause, for ever, or give up the process. Until started it fails at once.
 type disk struct {
 	vfs.FS
 	log     *slog.Logger
 	started atomic.Bool
+	// broken is told what a write fails with that does not heal, as where the folder was removed.
+	broken func(error)
 	// fault is the error of the writes that are being retried, nil when there are none.
 	fault atomic.Pointer[error]
 	// unsynced is the fault of files that could not be made durable.
@@ -245,6 +247,10 @@ func (d *disk) retry(write func() error) error {
 		if err == nil || !d.started.Load() || !mayHeal(err) {
 			if mine != nil && d.fault.CompareAndSwap(mine, nil) {
 				d.log.Log(context.Background(), slog.LevelInfo, canWrite)
+			}
+			if _, fails := errors.AsType[syscall.Errno](err); fails && d.started.Load() {
+				d.broken(err)
+				<-time.After(retryPause)
 			}
 			return err
 		}

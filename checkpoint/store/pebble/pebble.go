@@ -62,6 +62,8 @@ const (
 	// compaction rewrites the hashes of all entities.
 	freshL0Threshold = 32
 	stopWrites       = 48
+	// closeWithin bounds how long Close waits for the disk.
+	closeWithin = 5 * time.Second
 )
 
 // Store keeps a store in a folder. Make one with Open.
@@ -155,6 +157,7 @@ func (f *folder) open(opts Options, readOnly bool) (*Store, error) {
 		folder: f, disk: &disk{FS: opts.fs, log: opts.Log}, hash: opts.hash, readOnly: readOnly,
 		damaged: make(chan struct{}), names: names{numbers: map[name]uint32{}, list: map[nameKind][]name{}},
 	}
+	s.disk.broken = s.noteDamage
 	o := s.options(opts)
 	o.ErrorIfExists, o.ErrorIfNotExists = !exists, exists
 	if readOnly {
@@ -220,8 +223,8 @@ func (s *Store) options(opts Options) *pebble.Options {
 				if pebble.IsCorruptionError(err) {
 					s.noteDamage(err)
 				}
-				if s.disk.err() != nil {
-					// The disk has told it; Pebble tries again five times a second.
+				if s.disk.err() != nil || s.damage.Load() != nil {
+					// That was told; Pebble tries again five times a second.
 					return
 				}
 				log.Log(context.Background(), slog.LevelWarn, "the store failed in the background", "error", err)
@@ -341,7 +344,10 @@ func (s *Store) Close() error {
 		s.closed.Store(true)
 		return errors.Join(s.db.Close(), s.folder.lock.Close())
 	}
-	err := s.Sync(context.Background())
+	// A disk that hangs must not keep the process.
+	ctx, cancel := context.WithTimeout(context.Background(), closeWithin)
+	defer cancel()
+	err := s.Sync(ctx)
 	if s.closed.Swap(true) {
 		return nil
 	}
