@@ -54,8 +54,9 @@ type Stream struct {
 }
 
 const (
-	// copyEvery is the time between two copies of a stream.
-	copyEvery = 5 * time.Second
+	// copyEvery is the time between two copies of a stream, againAfter how old one becomes that
+	// nothing was to be changed of: the bus may have lost it.
+	copyEvery, againAfter = 5 * time.Second, 10 * time.Minute
 	// slowAfter is how long the bus may take for one call until that is a fault.
 	slowAfter = 3 * time.Second
 	// endWithin bounds the last copies of a process.
@@ -181,7 +182,7 @@ func (k *Keeper) Decided(ctx context.Context, name, shard string, since uint64) 
 	return k.opts.Permit(ctx)
 }
 
-// Run writes copies of what has changed until ctx ends, and then once more.
+// Run writes copies of what has changed, and of all now and then, until ctx ends, and once more.
 func (k *Keeper) Run(ctx context.Context) error {
 	for backoff.Pause(ctx, copyEvery) == nil {
 		// A fault was told; it is tried again at the next turn.
@@ -225,11 +226,10 @@ func (k *Keeper) Write(ctx context.Context, name string) error {
 		return err
 	}
 	defer release()
-	s.sum = [sha256.Size]byte{}
 	return k.write(ctx, s)
 }
 
-// write writes a copy of a stream unless the last one is the same, and tells the Fault.
+// write writes a copy of a stream unless the last one is the same and young, and tells the Fault.
 func (k *Keeper) write(ctx context.Context, s *stream) error {
 	err := k.watch(ctx, func() error { return k.tryWrite(ctx, s) })
 	if err == nil {
@@ -291,7 +291,7 @@ func (k *Keeper) tryWrite(ctx context.Context, s *stream) error {
 		return err
 	}
 	sum := sha256.Sum256(data)
-	if sum == s.sum {
+	if sum == s.sum && time.Since(s.written) < againAfter {
 		return k.deleteFormer(ctx, s)
 	}
 	// A clock that went back would let the copies of a former process win.
@@ -341,7 +341,7 @@ func (k *Keeper) deleteFormer(ctx context.Context, s *stream) error {
 // Status says when this process has last written the progress of a stream to the bus.
 type Status struct {
 	Stream string `json:"-"`
-	// WrittenAt is null before the first time. It is written when it has changed.
+	// WrittenAt is null before the first time. It is written when it has changed, and now and then.
 	WrittenAt null.Time `json:"writtenAt"`
 	Bytes     int       `json:"bytes"`
 }

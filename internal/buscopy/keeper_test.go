@@ -324,7 +324,8 @@ func TestTheFormOfAnEntry(t *testing.T) {
 	}
 }
 
-// TestRun: a copy is written when something has changed, at most so often, and at the end.
+// TestRun: a copy is written when something has changed, at most so often, at the end, and where
+// the bus has lost it.
 func TestRun(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -346,21 +347,27 @@ func TestRun(t *testing.T) {
 		step(1, 6, 2)
 		step(1, 60, 2)
 		step(2, 5, 3)
+		entries, _ := b.Entries(ctx, "")
+		if err := b.Delete(ctx, keys(entries)); err != nil {
+			t.Fatal(err)
+		}
+		step(2, 600, 5)
+		mustLoad(t, b, 2, 5)
 		w.saves("states", 3, noise(1<<20))
 		// Three entries: the stream then waits for what the bus can take of it.
 		time.Sleep(5 * time.Second)
 		w.saves("states", 4, noise(1<<20))
 		time.Sleep(10 * time.Second)
 		synctest.Wait()
-		if b.Puts() != 6 {
-			t.Errorf("%d entries were put, want 6", b.Puts())
+		if b.Puts() != 8 {
+			t.Errorf("%d entries were put, want 8", b.Puts())
 		}
 		cancel()
 		if err := <-ended; err != nil {
 			t.Fatal(err)
 		}
-		if b.Puts() != 9 {
-			t.Errorf("%d entries were put at the end, want 9", b.Puts())
+		if b.Puts() != 11 {
+			t.Errorf("%d entries were put at the end, want 11", b.Puts())
 		}
 	})
 }
