@@ -45,9 +45,7 @@ func (l *Lists) Open(ctx context.Context) error {
 func (l *Lists) Last() *Republish { return l.last.Load() }
 
 // Leads reports whether a shard of the configuration sends the boundaries of a list.
-func (l *Lists) Leads(name string) bool { return slices.Min(l.tables()) == name }
-
-func (l *Lists) tables() []string { return slices.Collect(maps.Keys(l.feed.shards)) }
+func (l *Lists) Leads(name string) bool { return l.feed.opts.Shards[0].Name == name }
 
 // Unlisted returns the tables that are not published again for the list yet, and the error of one
 // that does not go on.
@@ -70,7 +68,7 @@ func (l *Lists) Unlisted(list *Republish) (left []string, failed string) {
 func (l *Lists) Begin(ctx context.Context, number uint64, begun *Republish, table string) error {
 	tables := []string{table}
 	if table == ListName {
-		tables = append(l.tables(), ListName)
+		tables = slices.AppendSeq(tables, maps.Keys(l.feed.shards))
 	}
 	return l.change(ctx, tables, number, func(table string, list, last *Republish) *Republish {
 		if table == ListName {
