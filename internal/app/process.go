@@ -283,7 +283,7 @@ func (p *Process) replace(ctx context.Context, next *reload) error {
 		if _, again := p.open(ctx, cfg, left); again != nil {
 			return errors.Join(err, again)
 		}
-		err = fmt.Errorf("%w: %w", errFormer, err)
+		err = fmt.Errorf("%w: %s", errFormer, config.Text(err))
 	}
 	p.latest = cfg
 	if p.member != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"maps"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -220,7 +221,7 @@ func TestAReloadThatIsRefused(t *testing.T) {
 	r := newReloading(t, s)
 	r.published(t, "orders", 60)
 	before := r.now.Load()
-	at := s.Env["BRIDGE_HTTP_ADDR"]
+	at, was := s.Env["BRIDGE_HTTP_ADDR"], maps.Clone(s.Env)
 	refused := func(want ...string) {
 		t.Helper()
 		client := httpapi.Client{Addr: at, Setting: "HTTP"}
@@ -244,6 +245,9 @@ func TestAReloadThatIsRefused(t *testing.T) {
 	if code, _ := httpapitest.Request(t, r.Daemon(), http.MethodGet, "/readyz"); code != http.StatusOK {
 		t.Errorf("/readyz: %d", code)
 	}
+	s.Env = was
+	s.Env["BRIDGE_NATS_STREAM"] = "OTHER"
+	refused("the former configuration goes on", "set BRIDGE_NATS_STREAM=", "in BRIDGE_SINK_URL")
 }
 
 // process opens a Process in place of the household's app, whose configuration is the same at each
