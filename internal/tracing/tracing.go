@@ -44,8 +44,9 @@ type Options struct {
 	Logger *slog.Logger
 }
 
-// closeTimeout bounds how long the end of the process waits for a collector.
-var closeTimeout = 5 * time.Second
+// closeTimeout bounds how long a reload, in which nothing is published, and the end of the process
+// wait for a collector.
+var closeTimeout = time.Second
 
 // Tracer makes spans. It is safe for concurrent use.
 type Tracer struct {
@@ -82,7 +83,7 @@ func New(o Options) (*Tracer, error) {
 	return &Tracer{provider: provider, tracer: provider.Tracer("bridge")}, nil
 }
 
-// Close sends what is left, for 5 s at most. Spans that are lost by then are no error.
+// Close sends what is left, for a second at most. Spans that are lost by then are no error.
 func (t *Tracer) Close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
 	defer cancel()
