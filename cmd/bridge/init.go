@@ -129,7 +129,7 @@ func (p *process) writeInit(ctx context.Context, variable, table, path string) e
 		return err
 	}
 	if d.ID == "" {
-		return fmt.Errorf("%w: %s has no integer column that a unique index covers alone and that is NOT NULL: bridge tails by such an id", source.ErrUnfit, terminal.Visible(table))
+		return fmt.Errorf("%w: %s has no integer column that a unique index covers alone and that is NOT NULL: bridge tails by such an id; of UUIDs, ULIDs and KSUIDs see ID_FORMAT", source.ErrUnfit, terminal.Visible(table))
 	}
 	draft := newDraft(variable, table, &d)
 	if draft.err != nil {
