@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -17,17 +18,15 @@ import (
 )
 
 // unsafeError says that a check found something that blocks bridge, or is unsafe.
-type unsafeError struct{ blocks, unsafe int }
-
-func (e *unsafeError) Error() string {
+func unsafeError(blocks, unsafe int) error {
 	var parts []string
-	if e.blocks > 0 {
-		parts = append(parts, terminal.Count(e.blocks, "finding")+" marked blocks, which bridge cannot run with")
+	if blocks > 0 {
+		parts = append(parts, terminal.Count(blocks, "finding")+" marked blocks, which bridge cannot run with")
 	}
-	if e.unsafe > 0 {
-		parts = append(parts, terminal.Count(e.unsafe, "finding")+" marked unsafe, with which it may lose or confuse events")
+	if unsafe > 0 {
+		parts = append(parts, terminal.Count(unsafe, "finding")+" marked unsafe, with which it may lose or confuse events")
 	}
-	return strings.Join(parts, "; ") + ": do what is said there, then run bridge check again"
+	return errors.New(strings.Join(parts, "; ") + ": do what is said there, then run bridge check again")
 }
 
 func checkCommand(p *process) *cobra.Command {
@@ -57,28 +56,27 @@ blocks bridge or is unsafe, 2 when the configuration is wrong.
 		}
 		err = p.show(*asJSON, check.NewReport(groups, p.secrets.Clean), check.Text(groups, p.colourful()))
 		if n := check.Tally(groups); err == nil && n["blocks"]+n["unsafe"] > 0 {
-			return &unsafeError{n["blocks"], n["unsafe"]}
+			return unsafeError(n["blocks"], n["unsafe"])
 		}
 		return err
 	}
 	return c
 }
 
-// differError says that a check found bus and tables to differ, or could not judge some streams.
-type differError struct {
-	faults int
-	unfit  []verify.Unfit
-}
-
-func (e *differError) Error() string {
+// differError says that bus and tables differ, or that streams could not be judged. It is nil where
+// there is nothing to say.
+func differError(report *verify.Report) error {
 	var said []string
-	if e.faults > 0 {
-		said = append(said, "the bus and the tables do not fit: "+terminal.Count(e.faults, "kind")+" of fault")
+	if faults := report.KindsOfFault(); faults > 0 {
+		said = append(said, "the bus and the tables do not fit: "+terminal.Count(faults, "kind")+" of fault")
 	}
-	for _, u := range e.unfit {
+	for _, u := range report.Unfit {
 		said = append(said, fmt.Sprintf("the stream %s could not be judged, for its table %s", u.Stream, u.Shard))
 	}
-	return strings.Join(said, "; ")
+	if len(said) == 0 {
+		return nil
+	}
+	return errors.New(strings.Join(said, "; "))
 }
 
 func verifyCommand(p *process) *cobra.Command {
@@ -126,11 +124,7 @@ judged or the comparison failed, 2 when the configuration is wrong.
 		case err != nil:
 			return err
 		}
-		err = p.show(*asJSON, report, report.Text())
-		if faults := report.KindsOfFault(); err == nil && faults+len(report.Unfit) > 0 {
-			return &differError{faults, report.Unfit}
-		}
-		return err
+		return cmp.Or(p.show(*asJSON, report, report.Text()), differError(report))
 	}
 	return c
 }

@@ -105,7 +105,7 @@ func (p *process) playDemo(ctx context.Context, dir string, length time.Duration
 	}
 	report, err := stage.Run(ctx)
 	if err == nil && !report.Good {
-		return &differError{report.KindsOfFault(), report.Unfit}
+		return differError(report)
 	}
 	return err
 }

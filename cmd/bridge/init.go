@@ -239,25 +239,16 @@ var plain = regexp.MustCompile(`^[A-Za-z0-9_.,:/@?=%+{}-]*$`)
 
 // set sets a variable.
 func (f *draft) set(name, value string) {
-	quote := ""
+	quote, single := `'`, strings.Contains(value, `'`)
 	switch {
-	case strings.ContainsFunc(value, unicode.IsControl):
-		f.fail(name)
 	case plain.MatchString(value):
-	case !strings.Contains(value, `'`):
-		quote = `'`
-	case !strings.ContainsAny(value, "\"\\$`"):
+		quote = ""
+	case strings.ContainsFunc(value, unicode.IsControl) || single && strings.ContainsAny(value, "\"\\$`"):
+		f.err = cmp.Or(f.err, fmt.Errorf("the value of %s has characters that a file of variables cannot hold: rename the table or column, or set the variables in the environment", name))
+	case single:
 		quote = `"`
-	default:
-		f.fail(name)
 	}
 	f.text.WriteString(name + "=" + quote + value + quote + "\n")
-}
-
-func (f *draft) fail(name string) {
-	if f.err == nil {
-		f.err = fmt.Errorf("the value of %s has characters that a file of variables cannot hold: rename the table or column, or set the variables in the environment", name)
-	}
 }
 
 // check reads the file as other commands do and compares it with what the database says.

@@ -132,13 +132,12 @@ func (e *environment) loadAgain() (*config.Config, error) {
 
 // variable returns a variable of the environment that is not of bridge.
 func (e *environment) variable(name string) string {
-	value := ""
-	for _, entry := range e.environ {
-		if v, ok := strings.CutPrefix(entry, name+"="); ok {
-			value = v
+	for _, entry := range slices.Backward(e.environ) {
+		if value, ok := strings.CutPrefix(entry, name+"="); ok {
+			return value
 		}
 	}
-	return value
+	return ""
 }
 
 // newClient returns a client of the bridge at BRIDGE_HTTP_ADDR.

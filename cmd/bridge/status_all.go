@@ -153,18 +153,15 @@ func (s *statuses) sum() {
 		}
 	}
 	s.Totals.Streams, s.Totals.Matching = len(streams), len(streams)
-	numbers := make(map[int]bool)
 	for one := range shares {
-		numbers[one.Number] = true
-	}
-	for number := range numbers {
-		for index := range number {
-			if one := (share.Share{Index: index, Number: number}); !shares[one] {
-				s.Lacking = append(s.Lacking, one.String())
+		for index := range one.Number {
+			if other := (share.Share{Index: index, Number: one.Number}); !shares[other] {
+				s.Lacking = append(s.Lacking, other.String())
 			}
 		}
 	}
 	slices.Sort(s.Lacking)
+	s.Lacking = slices.Compact(s.Lacking)
 }
 
 // text is for people: a line for each process, then all tables.

@@ -184,9 +184,7 @@ func (f *forwarder) speaksTLS(peer *Peer) bool { return peer.TLS || f.access.TLS
 // transport sends a request to the process that works, not by a proxy of the environment.
 func (f *forwarder) transport(peer *Peer) http.RoundTripper {
 	t := &http.Transport{
-		DialContext: func(ctx context.Context, network, addr string) (net.Conn, error) {
-			return (&net.Dialer{Timeout: dialTimeout}).DialContext(ctx, network, addr)
-		},
+		DialContext:           (&net.Dialer{Timeout: dialTimeout}).DialContext,
 		ResponseHeaderTimeout: resendTimeout + dialTimeout, DisableKeepAlives: true,
 	}
 	if f.speaksTLS(peer) {

@@ -53,12 +53,10 @@ func selectionOf(query url.Values) (s selection, working bool, err error) {
 	for name, to := range map[string]*int{
 		"limit": &s.limit, "offset": &s.offset, "streams": &s.streams, "streamOffset": &s.streamOffset, "examples": &s.examples,
 	} {
-		text := parameters[name]
-		if text == "" {
-			continue
-		}
-		if *to, err = strconv.Atoi(text); err != nil || *to < 0 || *to > maxListed {
-			return s, false, fmt.Errorf("%w: %s must be 0 to %d", ErrBadQuery, name, maxListed)
+		if text := parameters[name]; text != "" {
+			if *to, err = strconv.Atoi(text); err != nil || *to < 0 || *to > maxListed {
+				return s, false, fmt.Errorf("%w: %s must be 0 to %d", ErrBadQuery, name, maxListed)
+			}
 		}
 	}
 	return s, working, nil

@@ -13,6 +13,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"net/http"
 	"os"
 	"strconv"
@@ -213,11 +214,7 @@ func (p *proofs) use(nonce string) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	now := time.Now()
-	for one, until := range p.used {
-		if now.After(until) {
-			delete(p.used, one)
-		}
-	}
+	maps.DeleteFunc(p.used, func(_ string, until time.Time) bool { return now.After(until) })
 	switch _, again := p.used[nonce]; {
 	case again:
 		return errReplayed

@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -223,12 +224,8 @@ type disk struct {
 
 // mayHeal reports whether a write that failed with err may succeed later.
 func mayHeal(err error) bool {
-	for _, one := range []syscall.Errno{syscall.ENOSPC, syscall.EDQUOT, syscall.EFBIG, syscall.EIO, syscall.EROFS, syscall.EMFILE, syscall.ENFILE, syscall.EACCES, syscall.EPERM} {
-		if errors.Is(err, one) {
-			return true
-		}
-	}
-	return false
+	heal := []syscall.Errno{syscall.ENOSPC, syscall.EDQUOT, syscall.EFBIG, syscall.EIO, syscall.EROFS, syscall.EMFILE, syscall.ENFILE, syscall.EACCES, syscall.EPERM}
+	return slices.ContainsFunc(heal, func(one syscall.Errno) bool { return errors.Is(err, one) })
 }
 
 // err returns an error while writes are being retried.
