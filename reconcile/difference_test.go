@@ -249,6 +249,15 @@ func TestRunJudges(t *testing.T) {
 		w.options.ReadKeys = other.readKeys
 		w.play("want scanned=10 deleted=1 gone=1")
 	})
+	t.Run("no guard for entities with a row in another table, though enough are gone before them", func(t *testing.T) {
+		w, other := newWorld(t, event.Capability), newWorld(t, event.Capability)
+		w.play("fill a 3000; gone a 41-190; delete 41-3000")
+		for id := 191; id <= 3000; id++ {
+			other.table.Insert(fmt.Sprintf("a%d", id), "1", "0")
+		}
+		w.options.ReadKeys = other.readKeys
+		w.play("want scanned=40 deleted=150 gone=150")
+	})
 	t.Run("no absence where another table was read from a server that does not take the writes", func(t *testing.T) {
 		w, other := newWorld(t, event.Capability), newWorld(t, event.Capability)
 		w.options.ReadKeys = func(ctx context.Context, shard string, keys [][]byte) (stream.FoundRows, error) {
