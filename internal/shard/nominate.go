@@ -69,18 +69,24 @@ func (n *nomination) move(ctx context.Context, e *entities, keys [][]byte) error
 	if err != nil {
 		return err
 	}
-	var waits []<-chan struct{}
-	for _, key := range keys {
-		waits = append(waits, e.opts.Movers.Nominate(e.opts.Name, key))
-	}
 	n.open.Add(1)
 	go func() {
 		defer n.done()
-		began, away := time.Now(), e.opts.Movers.Away()
-		for len(waits) > 0 {
+		began, away, room := time.Now(), e.opts.Movers.Away(), time.NewTicker(roomPause)
+		defer room.Stop()
+		var waits []<-chan struct{}
+		for left := keys; len(left)+len(waits) > 0; {
+			for len(left) > 0 && e.opts.Movers.HasRoom() {
+				waits, left = append(waits, e.opts.Movers.Nominate(e.opts.Name, left[0])), left[1:]
+			}
+			var first <-chan struct{}
+			if len(waits) > 0 {
+				first = waits[0]
+			}
 			select {
-			case <-waits[0]:
+			case <-first:
 				waits = waits[1:]
+			case <-room.C:
 			case <-away:
 				if away = e.opts.Movers.Away(); time.Since(began) >= reconcile.AwayLimit {
 					n.left.Store(true)
@@ -103,6 +109,9 @@ func (n *nomination) move(ctx context.Context, e *entities, keys [][]byte) error
 	}()
 	return nil
 }
+
+// roomPause is how often room is looked for in the queue of Movers.
+const roomPause = 20 * time.Millisecond
 
 // countMove counts what was published of an entity between two entries.
 func (n *nomination) countMove(before, after *store.Entry) {

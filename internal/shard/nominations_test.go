@@ -114,6 +114,28 @@ func TestNominationsThatWaitForAnotherDatabase(t *testing.T) {
 	instantly(t, "that is slow", func(t *testing.T) { waits(t, errors.New("b is slow"), context.DeadlineExceeded) })
 }
 
+// TestNominationsOfMoreThanTheQueueHolds: who waits for what is nominated drops nothing of it, so
+// that no reconcile has another one follow.
+func TestNominationsOfMoreThanTheQueueHolds(t *testing.T) {
+	b := newViewBench(t, false)
+	b.queue = 4
+	var all [][]byte
+	for i := range 20 {
+		key := fmt.Sprintf("a%d", i)
+		all = append(all, []byte(key))
+		b.table.Insert(key, "1", "0")
+	}
+	s, _ := b.run(t)
+	eventually(t, "all are published", func() bool { return b.count(topic) == 20 })
+	for id := range uint64(20) {
+		b.table.Delete(id + 1)
+	}
+	got := nominate(t, s, reconcile.Nomination{Entities: all})
+	if _, due := s.ReconcileDue(); due || got != (reconcile.Verdict{Deleted: 20}) {
+		t.Errorf("%+v, a reconcile is due: %t", got, due)
+	}
+}
+
 // Two large rows of one key: the page with the key is cut behind the first one.
 func TestTwoLargeRowsOfOneKey(t *testing.T) {
 	b := newViewBench(t, false)

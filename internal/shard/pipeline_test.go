@@ -63,6 +63,8 @@ type bench struct {
 	// destinations are those of the stream; unread says that the bus cannot be read back.
 	destinations []string
 	unread       bool
+	// queue bounds that of Movers; 0 is the default.
+	queue int
 	// turn, when not nil, is closed when it is the turn of the process to publish; fence is called
 	// then.
 	turn  chan struct{}

@@ -65,7 +65,7 @@ func (b *bench) process(t testing.TB) *process {
 			Publish: func(ctx context.Context, name string, moves []stream.Move) error {
 				return p.shards[slices.Index(shardNames, name)].Publish(ctx, moves)
 			},
-			Pause: time.Millisecond,
+			Pause: time.Millisecond, Bound: b.queue,
 		})
 		feed.View, feed.Movers = p.view, p.movers
 	}

@@ -212,6 +212,10 @@ func (m *Movers) Waits(shard string) (since time.Time, why error) {
 	return since, why
 }
 
+// HasRoom reports whether half of the queue is free: one that waits for what it nominates leaves the
+// other half to those that do not, so that it has no reconcile be due.
+func (m *Movers) HasRoom() bool { return 2*m.Waiting() < m.opts.Bound }
+
 // Waiting returns how many entities are in the queue.
 func (m *Movers) Waiting() int {
 	m.view.mu.Lock()
