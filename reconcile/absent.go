@@ -72,8 +72,8 @@ func (p *pass) findCandidates(ctx context.Context) error {
 	}
 	clear(p.candidates.list)
 	p.candidates = candidates{list: p.candidates.list[:0]}
-	// If the guard will trip anyway, the candidates need not be saved. Another table may have rows of
-	// any number of entities.
+	// If the guard will trip anyway, the candidates need not be saved. Another table may have rows
+	// of any number of entities.
 	room := p.run.Scanned + p.top - min(p.top, p.run.Bound)
 	p.beyond = p.spent && p.opts.ReadKeys == nil && !p.run.Allowed && p.opts.guard().Beyond(p.run.found(), room)
 	return nil

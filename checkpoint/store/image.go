@@ -272,15 +272,6 @@ type Ask struct {
 	Row   uint64
 }
 
-// Asks asks for the entries of entities of which nothing is known.
-func Asks(entities ...[]byte) []Ask {
-	asks := make([]Ask, len(entities))
-	for i, entity := range entities {
-		asks[i].Entity = entity
-	}
-	return asks
-}
-
 // Change replaces the entry of an entity. An entry in the state Unknown removes it.
 type Change struct {
 	// Entity is the canonical form of the key columns, 1 to MaxEntity bytes.

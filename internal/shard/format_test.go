@@ -12,6 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"example.org/bridge/checkpoint/store"
+	"example.org/bridge/checkpoint/store/storetest"
 	storememory "example.org/bridge/checkpoint/store/storetest/memory"
 	"example.org/bridge/event"
 	"example.org/bridge/internal/shard"
@@ -65,7 +66,7 @@ func TestTombstones(t *testing.T) {
 			run; replace a 2 1; saved 4; replace b 1 0; saved 5; stop; lost; run; replace b 1 0; saved 6; stop; on-bus;
 			run; replace a 2 0; saved 7; replace a 2 1; saved 8; stop; on-bus a=Added, a=Deleted, a=null of 5;
 			replace b 1 1; replace c 1 0; run; saved 10; stop; on-bus b=Deleted, b=null of 7, c=Added`)
-		entries, err := b.store.Lookup(t.Context(), "items", store.Asks(entity("a"), entity("b"), entity("c")), nil)
+		entries, err := b.store.Lookup(t.Context(), "items", storetest.Asks(entity("a"), entity("b"), entity("c")), nil)
 		if err != nil || entries[0].At.Offset != 7 || entries[1].At.Offset != 9 || entries[2].At.Offset != 10 {
 			t.Errorf("the store has %+v, %v", entries, err)
 		}

@@ -350,14 +350,6 @@ const (
 	CauseOther           Cause = "other"
 )
 
-// Causes returns all causes.
-func Causes() []Cause {
-	return []Cause{
-		CauseMissing, CauseDenied, CauseUnfit, CauseIDsReused, CauseConfiguration, CauseSchema, CauseBusLost, CauseBusUnreadable,
-		CauseSuperseded, CauseRefused, CauseDeadLetterLimit, CauseBadValue, CauseCheckpoint, CauseOther,
-	}
-}
-
 // sentinels are the errors of causes. The first that an error wraps tells its cause.
 var sentinels = []struct {
 	err   error

@@ -72,8 +72,8 @@ func (n *nomination) move(ctx context.Context, e *entities, keys [][]byte) error
 	n.open.Add(1)
 	go func() {
 		defer n.done()
-		began, away, room := time.Now(), e.opts.Movers.Away(), time.NewTicker(roomPause)
-		defer room.Stop()
+		began, look := time.Now(), time.NewTicker(lookAgain)
+		defer look.Stop()
 		var waits []<-chan struct{}
 		for left := keys; len(left)+len(waits) > 0; {
 			for len(left) > 0 && e.opts.Movers.HasRoom() {
@@ -86,9 +86,8 @@ func (n *nomination) move(ctx context.Context, e *entities, keys [][]byte) error
 			select {
 			case <-first:
 				waits = waits[1:]
-			case <-room.C:
-			case <-away:
-				if away = e.opts.Movers.Away(); time.Since(began) >= reconcile.AwayLimit {
+			case <-look.C:
+				if _, why := e.opts.Movers.Waits(e.opts.Name); why != nil && time.Since(began) >= reconcile.AwayLimit {
 					n.left.Store(true)
 					return
 				}
@@ -110,8 +109,9 @@ func (n *nomination) move(ctx context.Context, e *entities, keys [][]byte) error
 	return nil
 }
 
-// roomPause is how often room is looked for in the queue of Movers.
-const roomPause = 20 * time.Millisecond
+// lookAgain is how often who waits for Movers looks for room in the queue, and for a database that
+// is away.
+const lookAgain = 20 * time.Millisecond
 
 // countMove counts what was published of an entity between two entries.
 func (n *nomination) countMove(before, after *store.Entry) {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"example.org/bridge/checkpoint/store"
+	"example.org/bridge/checkpoint/store/storetest"
 	"example.org/bridge/event"
 	"example.org/bridge/reconcile"
 	"example.org/bridge/sink"
@@ -137,7 +138,7 @@ func TestATopicThatIsMadeAgainIsRegistered(t *testing.T) {
 			b.bus.Create(destination)
 		}
 		s.play("row again 1 0; saved 4")
-		list, err := b.store.Lookup(t.Context(), "items", store.Asks(entity("again")), nil)
+		list, err := b.store.Lookup(t.Context(), "items", storetest.Asks(entity("again")), nil)
 		must.OK(t, err)
 		image, err := b.store.Load(t.Context())
 		must.OK(t, err)
@@ -176,7 +177,7 @@ func TestATopicThatIsNotRegisteredInTime(t *testing.T) {
 		b.run(t)
 		b.saved(t, 3)
 		lookup := func() []store.Entry {
-			list, err := b.store.Lookup(t.Context(), "items", store.Asks(entity(entityName(0)), entity(entityName(2))), nil)
+			list, err := b.store.Lookup(t.Context(), "items", storetest.Asks(entity(entityName(0)), entity(entityName(2))), nil)
 			must.OK(t, err)
 			return list
 		}

@@ -65,10 +65,9 @@ type Movers struct {
 	// It takes no lock.
 	onDrop func()
 
-	// away is closed, and replaced, at each read of all tables that fails since a database is away.
-	// why is nil, or the error of the last read if it did.
-	away chan struct{}
-	why  error
+	// why is nil, or the error of the last read of all tables if that failed since a database is
+	// away.
+	why error
 	// oldest is by shard since when what it has nominated waits, as of looked.
 	oldest map[string]time.Time
 	looked time.Time
@@ -122,7 +121,7 @@ func NewMovers(v *View, opts MoversOptions) *Movers {
 	if opts.Now == nil {
 		opts.Now = time.Now
 	}
-	m := &Movers{view: v, opts: opts, wake: make(chan struct{}, 1), away: make(chan struct{}), queue: make(map[string]*mover), onDrop: func() {}}
+	m := &Movers{view: v, opts: opts, wake: make(chan struct{}, 1), queue: make(map[string]*mover), onDrop: func() {}}
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.movers = m
@@ -171,24 +170,15 @@ func (m *Movers) enqueue(one *mover) {
 	}
 }
 
-// Away returns what is closed when a read of all tables fails next since a database is away.
-func (m *Movers) Away() <-chan struct{} {
-	m.view.mu.Lock()
-	defer m.view.mu.Unlock()
-	return m.away
-}
-
 // noteAway notes how a read of the table of shard ended, of all tables where it is empty.
 func (m *Movers) noteAway(shard string, err error) {
-	m.view.mu.Lock()
-	defer m.view.mu.Unlock()
 	if shard != "" {
 		return
 	}
+	m.view.mu.Lock()
+	defer m.view.mu.Unlock()
 	if m.why = nil; errors.Is(err, ErrAway) {
 		m.why = err
-		close(m.away)
-		m.away = make(chan struct{})
 	}
 }
 
@@ -212,8 +202,8 @@ func (m *Movers) Waits(shard string) (since time.Time, why error) {
 	return since, why
 }
 
-// HasRoom reports whether half of the queue is free: one that waits for what it nominates leaves the
-// other half to those that do not, so that it has no reconcile be due.
+// HasRoom reports whether half of the queue is free: who waits for what it nominates leaves the
+// other half to those that do not, and so has no reconcile be due.
 func (m *Movers) HasRoom() bool { return 2*m.Waiting() < m.opts.Bound }
 
 // Waiting returns how many entities are in the queue.

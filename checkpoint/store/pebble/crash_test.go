@@ -326,7 +326,7 @@ func TestReadFault(t *testing.T) {
 			}
 		}
 		for n := range former {
-			got, err := s.Lookup(t.Context(), "orders", store.Asks(entity(n)), nil)
+			got, err := s.Lookup(t.Context(), "orders", storetest.Asks(entity(n)), nil)
 			if err != nil || got[0].Row != row[n] {
 				t.Fatalf("round %d: entity %d in row %d, not %d: %v", round, n, got[0].Row, row[n], err)
 			}

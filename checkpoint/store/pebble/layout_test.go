@@ -148,7 +148,7 @@ func TestOnlyANewStoreHasAFilterUntilItIsFull(t *testing.T) {
 	change := store.Change{Entity: []byte("a"), Entry: store.Entry{Shard: "db.orders", Row: 1, State: store.Live}}
 	must.OK(t, s.Apply(t.Context(), &store.Batch{Views: []store.ViewChange{{Stream: "orders", Changes: []store.Change{change}}}}))
 	for range 2 {
-		got, err := s.Lookup(t.Context(), "orders", store.Asks(change.Entity), nil)
+		got, err := s.Lookup(t.Context(), "orders", storetest.Asks(change.Entity), nil)
 		if err != nil || got[0] != change.Entry || s.fresh.Load() != nil {
 			t.Fatalf("%+v, %v", got, err)
 		}

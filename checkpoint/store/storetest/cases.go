@@ -60,7 +60,7 @@ func testInvalid(t *testing.T, f Fixture) {
 
 func calls(ctx context.Context, s store.Store) map[string]error {
 	_, load := s.Load(ctx)
-	_, lookup := s.Lookup(ctx, "orders", store.Asks(entity(1)), nil)
+	_, lookup := s.Lookup(ctx, "orders", Asks(entity(1)), nil)
 	_, _, progress := s.Progress(ctx, Orders)
 	_, byRow := s.ByRow(ctx, Orders, 0, 1, nil)
 	_, forget := s.ForgetAbsent(ctx, Orders, day, 1)

@@ -52,6 +52,15 @@ var (
 
 var day = time.Date(2026, 11, 23, 12, 0, 0, 123456000, time.UTC)
 
+// Asks asks for the entries of entities of which nothing is known.
+func Asks(entities ...[]byte) []store.Ask {
+	asks := make([]store.Ask, len(entities))
+	for i, entity := range entities {
+		asks[i].Entity = entity
+	}
+	return asks
+}
+
 // Progress returns the n-th progress of a shard.
 func Progress(n uint64) store.Progress {
 	return store.Progress{
