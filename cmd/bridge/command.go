@@ -204,15 +204,8 @@ func (p *process) dispatch(ctx context.Context, args []string) error {
 // withTwoHyphens returns args with --flag for -flag, as scripts may have it. help says that a word
 // asks for help: values of flags are left as they are.
 func withTwoHyphens(root *cobra.Command, args []string) (all []string, help bool) {
-	takesValue := make(map[string]bool)
-	var collect func(c *cobra.Command)
-	collect = func(c *cobra.Command) {
-		c.LocalFlags().VisitAll(func(f *pflag.Flag) { takesValue[f.Name] = f.NoOptDefVal == "" })
-		for _, one := range c.Commands() {
-			collect(one)
-		}
-	}
-	collect(root)
+	// Whatever is wrong with args is said later.
+	c, _, _ := root.Find(args)
 	all = append([]string{}, args...)
 	value := false
 	for i, arg := range all {
@@ -227,7 +220,8 @@ func withTwoHyphens(root *cobra.Command, args []string) (all []string, help bool
 		}
 		help = help || isHelp(all[i])
 		if name, long := strings.CutPrefix(all[i], "--"); long {
-			value = takesValue[name]
+			flag := c.Flag(name)
+			value = flag != nil && flag.NoOptDefVal == ""
 		}
 	}
 	return all, help

@@ -106,10 +106,17 @@ func TestCommands(t *testing.T) {
 
 // TestValuesOfFlagsAreLeftAsTheyAre: a key may begin with a hyphen, or be a word of ours.
 func TestValuesOfFlagsAreLeftAsTheyAre(t *testing.T) {
-	args := []string{"republish", "stock", "-key", "-abc", "--key", "help", "--key=-x", "-json"}
-	got, help := withTwoHyphens((&process{}).commands(), args)
-	if want := []string{"republish", "stock", "--key", "-abc", "--key", "help", "--key=-x", "--json"}; help || !slices.Equal(got, want) {
-		t.Errorf("%q, help %v", got, help)
+	for given, want := range map[string]string{
+		"republish stock -key -abc --key help --key=-x -json": "republish stock --key -abc --key help --key=-x --json",
+		// A flag may have a value in another command alone.
+		"republish stock -all -rate 5":            "republish stock --all --rate 5",
+		"status -all help -stream -a":             "status --all help --stream -a",
+		"checkpoint set stock -env-file -a -json": "checkpoint set stock --env-file -a --json",
+	} {
+		got, help := withTwoHyphens((&process{}).commands(), strings.Fields(given))
+		if help || strings.Join(got, " ") != want {
+			t.Errorf("%s: %q, help %v", given, got, help)
+		}
 	}
 }
 
