@@ -1,6 +1,7 @@
 package shard
 
 import (
+	"bytes"
 	"context"
 	"maps"
 	"slices"
@@ -200,10 +201,8 @@ func (e *entities) byRow(ctx context.Context, row uint64) (key []byte, err error
 
 // nominate gives those entities to the stream that were not decided about (rule 29).
 func (e *entities) nominate(decisions []stream.Decision) {
-	for i := range decisions {
-		if decisions[i].Nominate {
-			e.opts.Movers.Nominate(e.opts.Name, decisions[i].Entity)
-		}
+	for _, entity := range nominatedOf(decisions) {
+		e.opts.Movers.Nominate(e.opts.Name, entity)
 	}
 }
 
@@ -250,12 +249,7 @@ func handled(ids []uint64, rows []source.Row, decisions []stream.Decision) []uin
 
 // withoutRow returns those of keys that no decision is about.
 func withoutRow(keys [][]byte, decisions []stream.Decision) [][]byte {
-	there := make(map[string]struct{}, len(decisions))
-	for i := range decisions {
-		there[string(decisions[i].Entity)] = struct{}{}
-	}
 	return slices.DeleteFunc(slices.Clone(keys), func(key []byte) bool {
-		_, ok := there[string(key)]
-		return ok
+		return slices.ContainsFunc(decisions, func(d stream.Decision) bool { return bytes.Equal(d.Entity, key) })
 	})
 }

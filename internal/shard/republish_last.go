@@ -87,7 +87,7 @@ func (r *republishing) lastMessages(ctx context.Context, decisions []stream.Deci
 	reading, end := context.WithTimeout(ctx, r.opts.LastWithin)
 	defer end()
 	for number, list := range offsets {
-		tp := r.opts.Feed.NameOfTP(number)
+		tp := r.opts.Committer.TP(number)
 		if tp == "" || r.opts.Reader == nil {
 			continue
 		}

@@ -325,14 +325,3 @@ func (f *Feed) OpenRepublish(ctx context.Context, name string) error {
 // Republish returns what was asked to be published again of a shard of the configuration, nil for
 // nothing. It waits for nobody, so a status may ask under a lock. It must not be changed.
 func (f *Feed) Republish(name string) *Republish { return f.shards[name].shown.Load() }
-
-// NameOfTP returns the name of the TP of a registration that is in force, empty for another number.
-func (f *Feed) NameOfTP(number uint32) string {
-	c := f.opts.Committer
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if t := c.tps.get(number); t != nil {
-		return t.TP
-	}
-	return ""
-}
