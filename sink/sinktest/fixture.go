@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"example.org/bridge/sink"
+	"example.org/bridge/tests/must"
 )
 
 // Features says what a bus can show, beyond what every sink must do.
@@ -64,9 +65,7 @@ type Record struct {
 // Run runs the suite. It calls open for each test of it.
 func Run(t *testing.T, open func(t *testing.T) Fixture) {
 	f := open(t)
-	if err := f.Sink.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, f.Sink.Close())
 	runAll(t, []test[Fixture]{
 		{"a restart of the bus loses nothing", f.Restart != nil, true, func(t *testing.T, f Fixture) { harmed(t, f, f.Restart) }},
 		{"a stalled Publish can be cancelled", f.Stall != nil, true, stalledCancel},

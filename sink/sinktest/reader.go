@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"example.org/bridge/sink"
+	"example.org/bridge/tests/must"
 )
 
 // ReaderFixture is a reader with a bus that holds nothing yet on Destination.
@@ -44,9 +45,7 @@ type ReaderFixture struct {
 // RunReader runs the suite of readers. It calls open for each test of it.
 func RunReader(t *testing.T, open func(t *testing.T) ReaderFixture) {
 	probe := open(t)
-	if err := probe.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, probe.Close())
 	runAll(t, []test[ReaderFixture]{
 		{"a restart of the bus repeats and skips nothing", probe.Restart != nil, true, func(t *testing.T, f ReaderFixture) {
 			readThrough(t, f, f.Restart, 4000)
@@ -116,9 +115,7 @@ func span(tp sink.TP) sink.Span {
 func readAll(t *testing.T, f ReaderFixture, s sink.Span) []stored {
 	t.Helper()
 	got, _, err := read(Deadline(t), f.Reader, s)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return got
 }
 
@@ -146,16 +143,11 @@ func wantStored(t *testing.T, f ReaderFixture, got []stored, want []sink.Message
 // has now. It fails the test where they cannot be read.
 func ReadBack(ctx context.Context, t testing.TB, r sink.Reader, destinations []string) map[string]bool {
 	t.Helper()
-	tps, err := r.TPs(ctx, destinations)
-	if err != nil {
-		t.Fatal(err)
-	}
+	tps := must.Get(r.TPs(ctx, destinations))(t)
 	found := make(map[string]bool)
 	for _, tp := range tps {
 		all, _, err := read(ctx, r, span(tp))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		for _, m := range all {
 			found[m.ID] = true
 		}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"example.org/bridge/source"
+	"example.org/bridge/tests/must"
 )
 
 // readChanges reads changes once and checks what is true of every answer.
@@ -16,9 +17,7 @@ func readChanges(t *testing.T, s source.Shard, q source.ChangeQuery) []source.Cu
 	ctx, cancel := context.WithTimeout(t.Context(), timeout)
 	defer cancel()
 	var c source.Changes
-	if err := s.ReadChanges(ctx, q, &c); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, s.ReadChanges(ctx, q, &c))
 	inOrder := slices.IsSortedFunc(append([]source.Cursor{q.After}, c.List...), source.Cursor.Compare) || q.Ranges != nil
 	if !inOrder || slices.Contains(c.List, q.After) || q.Through != "" && slices.ContainsFunc(c.List, func(at source.Cursor) bool { return at.Modified > q.Through }) {
 		t.Fatalf("%v after %v, through %q", c.List, q.After, q.Through)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"example.org/bridge/source"
+	"example.org/bridge/tests/must"
 )
 
 // Row is a row of the suite's tables.
@@ -134,9 +135,7 @@ func Read(t testing.TB, s source.Shard, q source.Query) *source.Page {
 	ctx, cancel := context.WithTimeout(t.Context(), timeout)
 	defer cancel()
 	var p source.Page
-	if err := s.Read(ctx, q, &p); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, s.Read(ctx, q, &p))
 	checkPage(t, q, &p)
 	return &p
 }

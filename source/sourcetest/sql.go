@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"example.org/bridge/source"
+	"example.org/bridge/tests/must"
 )
 
 // execer is a pool or a transaction.
@@ -26,19 +27,14 @@ func exec(t *testing.T, db execer, statement string, args ...any) {
 // begin begins a transaction, and returns what ends it.
 func begin(t *testing.T, db *sql.DB) (tx *sql.Tx, end func(commit bool)) {
 	t.Helper()
-	tx, err := db.BeginTx(t.Context(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	tx = must.Get(db.BeginTx(t.Context(), nil))(t)
 	t.Cleanup(func() { _ = tx.Rollback() })
 	return tx, func(commit bool) {
 		end := tx.Rollback
 		if commit {
 			end = tx.Commit
 		}
-		if err := end(); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, end())
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"example.org/bridge/event"
+	"example.org/bridge/tests/must"
 	"example.org/bridge/tests/testenv"
 	"example.org/bridge/tests/world"
 )
@@ -120,7 +121,7 @@ func (r *rig) restarted(t testing.TB, d *daemon, l load, f figures) {
 		}
 		return nil
 	})
-	check(t, err)
+	must.OK(t, err)
 	f["checkpoint-MiB"] = float64(size) / (1 << 20)
 }
 
@@ -201,7 +202,7 @@ func (r *rig) compare(t testing.TB, l load, target string) {
 		}
 		return nil
 	})
-	check(t, err)
+	must.OK(t, err)
 }
 
 // deliver measures a backlog until all its rows are acknowledged, and fails unless a consumer reads

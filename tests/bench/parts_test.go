@@ -26,6 +26,7 @@ import (
 	ourKafka "example.org/bridge/sink/kafka"
 	"example.org/bridge/source"
 	"example.org/bridge/source/mysql"
+	"example.org/bridge/tests/must"
 )
 
 // batchRows is BATCH_ROWS of bridge.
@@ -37,12 +38,9 @@ func (r *rig) scan(t testing.TB, of shape, rows int) figures {
 	t.Helper()
 	table := r.table(t, of, rows, of.name == wide.name)
 	user, password := r.reader()
-	config, err := driverOfMySQL.ParseDSN(r.Server.DSN(user, password, r.Name))
-	check(t, err)
-	connector, err := driverOfMySQL.NewConnector(config)
-	check(t, err)
-	conn, err := connector.Connect(t.Context())
-	check(t, err)
+	config := must.Get(driverOfMySQL.ParseDSN(r.Server.DSN(user, password, r.Name)))(t)
+	connector := must.Get(driverOfMySQL.NewConnector(config))(t)
+	conn := must.Get(connector.Connect(t.Context()))(t)
 	defer conn.Close()
 	before, count := ownNow(), 0
 	for last := uint64(0); ; {
@@ -107,13 +105,10 @@ func (r *rig) spool(t testing.TB, l load) *spool {
 		return s
 	}
 	clear(r.spools)
-	options, err := mysql.ParseURL(r.URL)
-	check(t, err)
-	from, err := mysql.Open(options)
-	check(t, err)
+	options := must.Get(mysql.ParseURL(r.URL))(t)
+	from := must.Get(mysql.Open(options))(t)
 	defer from.Close()
-	encoder, err := event.NewEncoder(event.Options{Stream: streamName, Shard: table, Kind: l.kind, Source: r.Name, Table: table})
-	check(t, err)
+	encoder := must.Get(event.NewEncoder(event.Options{Stream: streamName, Shard: table, Kind: l.kind, Source: r.Name, Table: table}))(t)
 	spec := source.Spec{Table: table, ID: "id", Key: []string{"data_center", "revision"}, Created: "gmt_create"}
 	if l.kind == event.Capability {
 		spec.Deleted, spec.UniqueKey = "deleted", true
@@ -122,17 +117,16 @@ func (r *rig) spool(t testing.TB, l load) *spool {
 	var page source.Page
 	var buf []byte
 	for q := (source.Query{Limit: batchRows}); ; q.After = page.Rows[len(page.Rows)-1].ID {
-		check(t, shard.Read(t.Context(), q, &page))
+		must.OK(t, shard.Read(t.Context(), q, &page))
 		if len(page.Rows) == 0 {
 			r.spools[of] = s
 			return s
 		}
-		check(t, encoder.Bind(page.Columns))
+		must.OK(t, encoder.Bind(page.Columns))
 		for _, row := range page.Rows {
-			var e event.Event
-			if buf, e, err = encoder.Append(buf[:0], event.Row{Row: row, Read: page.Now}); err != nil {
-				t.Fatal(err)
-			}
+			text, e, err := encoder.Append(buf[:0], event.Row{Row: row, Read: page.Now})
+			must.OK(t, err)
+			buf = text
 			s.add([]byte(e.Type), []byte(e.ID), strconv.AppendUint(nil, row.ID, 10), e.Key, e.Body)
 		}
 	}
@@ -202,7 +196,7 @@ func (r *rig) publish(t testing.TB, l load, by publisher) figures {
 	// All events of a backlog are of one type.
 	destination := strings.ReplaceAll(l.bus.open(t, target), "{type}", "BenchEvent")
 	var before own
-	check(t, by.publish(l.bus, s, target, destination, func() { before = ownNow() }))
+	must.OK(t, by.publish(l.bus, s, target, destination, func() { before = ownNow() }))
 	f := before.since(l.rows)
 	if held := l.bus.Count(t, target); held != int64(l.rows) {
 		t.Fatalf("%s holds %d messages, want %d", target, held, l.rows)

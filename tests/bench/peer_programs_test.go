@@ -17,6 +17,7 @@ import (
 	"text/template"
 
 	"example.org/bridge/event"
+	"example.org/bridge/tests/must"
 	"example.org/bridge/tests/testenv"
 	"example.org/bridge/tests/world"
 )
@@ -87,7 +88,7 @@ type settings struct {
 func (r *rig) settingsOf(t testing.TB, e errand, tuned bool) settings {
 	t.Helper()
 	host, port, err := net.SplitHostPort(r.Server.Addr)
-	check(t, err)
+	must.OK(t, err)
 	user, password := r.reader()
 	free := testenv.FreePort(t)
 	return settings{
@@ -101,12 +102,11 @@ func (s settings) file(t testing.TB, name string, templates ...string) string {
 	t.Helper()
 	var text bytes.Buffer
 	for _, one := range templates {
-		made, err := template.ParseFiles(filepath.Join("peers", one))
-		check(t, err)
-		check(t, made.Execute(&text, s))
+		made := must.Get(template.ParseFiles(filepath.Join("peers", one)))(t)
+		must.OK(t, made.Execute(&text, s))
 	}
 	path := filepath.Join(s.Folder, name)
-	check(t, os.WriteFile(path, text.Bytes(), 0o600))
+	must.OK(t, os.WriteFile(path, text.Bytes(), 0o600))
 	return path
 }
 
@@ -200,7 +200,7 @@ func (r *rig) connect() (both []*peer, err error) {
 				s.Class, s.Plugins = class, filepath.Join(s.Folder, "plugins")
 				// The connector and the driver have to lie beside each other.
 				beside := filepath.Join(s.Plugins, "jdbc")
-				check(t, os.MkdirAll(beside, 0o755))
+				must.OK(t, os.MkdirAll(beside, 0o755))
 				for _, jar := range slices.Concat(drivers, jars) {
 					if err := os.Symlink(jar, filepath.Join(beside, filepath.Base(jar))); err != nil && !os.IsExist(err) {
 						t.Fatal(err)

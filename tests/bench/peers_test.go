@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"example.org/bridge/tests/must"
 	"example.org/bridge/tests/testenv"
 	"example.org/bridge/tests/world"
 )
@@ -209,7 +210,7 @@ func overlap(t testing.TB, r *rig, table string, length time.Duration, first fun
 		rows = append(rows, row)
 		return nil
 	}
-	check(t, insert(0))
+	must.OK(t, insert(0))
 	first()
 	var writers sync.WaitGroup
 	deadline := time.Now().Add(length)

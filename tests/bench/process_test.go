@@ -19,6 +19,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kadm"
 
+	"example.org/bridge/tests/must"
 	"example.org/bridge/tests/testenv"
 	"example.org/bridge/tests/world"
 )
@@ -56,16 +57,14 @@ func (b *bus) open(t testing.TB, target string) (destination string) {
 func (b *bus) bytes(t testing.TB, target string) (sum int64) {
 	t.Helper()
 	if b.Kafka == nil {
-		stream, err := b.NATS.JetStream(t).Stream(t.Context(), target)
-		check(t, err)
+		stream := must.Get(b.NATS.JetStream(t).Stream(t.Context(), target))(t)
 		return int64(stream.CachedInfo().State.Bytes)
 	}
 	var all kadm.TopicsSet
 	for p := range b.partitions {
 		all.Add(target, p)
 	}
-	described, err := b.Kafka.Admin(t).DescribeAllLogDirs(t.Context(), all)
-	check(t, err)
+	described := must.Get(b.Kafka.Admin(t).DescribeAllLogDirs(t.Context(), all))(t)
 	for _, broker := range described {
 		sum += broker.Size()
 	}
@@ -129,14 +128,11 @@ type process struct {
 func startProcess(t testing.TB, name string, command *exec.Cmd) *process {
 	t.Helper()
 	log := filepath.Join(t.TempDir(), "log")
-	out, err := os.Create(log)
-	check(t, err)
+	out := must.Get(os.Create(log))(t)
 	defer out.Close()
 	command.Stdout, command.Stderr = out, out
 	p := &process{began: time.Now()}
-	if p.done, err = testenv.Spawn(command); err != nil {
-		t.Fatal(err)
-	}
+	p.done = must.Get(testenv.Spawn(command))(t)
 	p.pid = command.Process.Pid
 	p.memory = watchMemory(p.pid)
 	t.Cleanup(func() {
@@ -164,8 +160,7 @@ func (p *process) alive(t testing.TB) {
 // rss is the memory that the process has now, in MiB.
 func (p *process) rss(t testing.TB) float64 {
 	t.Helper()
-	rss, err := testenv.RSSAnon(p.pid)
-	check(t, err)
+	rss := must.Get(testenv.RSSAnon(p.pid))(t)
 	return float64(rss) / (1 << 20)
 }
 
@@ -219,7 +214,7 @@ func (w *watch) peak() float64 {
 func spent(t testing.TB, pid int) float64 {
 	t.Helper()
 	own, _, _, err := times(pid)
-	check(t, err)
+	must.OK(t, err)
 	return own
 }
 
@@ -257,7 +252,7 @@ func usageNow(t testing.TB) usage {
 	var name string
 	var user, nice, system, idle, wait, irq, soft, steal float64
 	_, err = fmt.Sscan(string(stat), &name, &user, &nice, &system, &idle, &wait, &irq, &soft, &steal)
-	check(t, err)
+	must.OK(t, err)
 	// What interrupts take is on account of all.
 	return usage{at: time.Now(), machine: (user + nice + system + steal) / 100, ours: familyCPU(os.Getpid())}
 }

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"example.org/bridge/event"
+	"example.org/bridge/tests/must"
 	"example.org/bridge/tests/testenv"
 	"example.org/bridge/tests/world"
 )
@@ -158,7 +159,7 @@ func (r *rig) newName(kind any) string {
 func (r *rig) questions(t testing.TB) (n int64) {
 	t.Helper()
 	var name string
-	check(t, r.DB.QueryRow("SHOW GLOBAL STATUS LIKE 'Questions'").Scan(&name, &n))
+	must.OK(t, r.DB.QueryRow("SHOW GLOBAL STATUS LIKE 'Questions'").Scan(&name, &n))
 	return n
 }
 
@@ -282,12 +283,4 @@ func (r *rig) profiler(t testing.TB) string {
 		}
 	}
 	return r.profiling
-}
-
-// check ends the test when err is not nil.
-func check(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
 }

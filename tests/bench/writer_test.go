@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"example.org/bridge/event"
+	"example.org/bridge/tests/must"
 	"example.org/bridge/tests/world"
 )
 
@@ -30,18 +31,16 @@ func (r *rig) newWriter(rate int, tables ...string) *writer {
 	w := &writer{receipts: newReceipts(), tables: len(tables), rate: rate}
 	w.insert = func(t testing.TB, from, n int) int {
 		t.Helper()
-		tx, err := r.DB.BeginTx(t.Context(), nil)
-		check(t, err)
+		tx := must.Get(r.DB.BeginTx(t.Context(), nil))(t)
 		for i := range min(n, len(tables)) {
 			var rows []string
 			for k := i; k < n; k += len(tables) {
 				rows = append(rows, "("+rowOf(fmt.Sprint(from+k))+")")
 			}
 			table := tables[(from+i)%len(tables)]
-			_, err := tx.Exec(fmt.Sprintf("INSERT INTO %s (%s) VALUES %s", table, wide.written, strings.Join(rows, ", ")))
-			check(t, err)
+			must.Get(tx.Exec(fmt.Sprintf("INSERT INTO %s (%s) VALUES %s", table, wide.written, strings.Join(rows, ", "))))(t)
 		}
-		check(t, tx.Commit())
+		must.OK(t, tx.Commit())
 		return min(n, len(tables)) + 2
 	}
 	return w

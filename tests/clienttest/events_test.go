@@ -15,6 +15,7 @@ import (
 	"example.org/bridge/sink"
 	"example.org/bridge/sink/sinktest/memory"
 	"example.org/bridge/tests/clienttest"
+	"example.org/bridge/tests/must"
 )
 
 // handled is what a handler was given.
@@ -63,10 +64,7 @@ func TestEvents(t *testing.T) {
 		foreign.Stream = "others"
 		w.Publish(foreign)
 		h := &handled{refuse: map[string]int{"b=1": 3}}
-		events, err := client.NewEvents(b, "group", options("orders"), h.handle)
-		if err != nil {
-			t.Fatal(err)
-		}
+		events := must.Get(client.NewEvents(b, "group", options("orders"), h.handle))(t)
 		stop := clienttest.Start(t, events.Run)
 		synctest.Wait()
 		w.write("a", "2")
@@ -89,10 +87,7 @@ func TestEvents(t *testing.T) {
 		// Another process goes on.
 		w.write("c", "1")
 		h.all = nil
-		next, err := client.NewEvents(b, "group", options("orders"), h.handle)
-		if err != nil {
-			t.Fatal(err)
-		}
+		next := must.Get(client.NewEvents(b, "group", options("orders"), h.handle))(t)
 		stop = clienttest.Start(t, next.Run)
 		synctest.Wait()
 		if got := h.String(); got != "c=1" {
@@ -110,10 +105,7 @@ func TestErrWhileOneTPIsHeldUp(t *testing.T) {
 		w.write("a", "1")
 		more.write("b", "1")
 		h := &handled{refuse: map[string]int{"a=1": 20}}
-		events, err := client.NewEvents(b, "group", options("orders", "more"), h.handle)
-		if err != nil {
-			t.Fatal(err)
-		}
+		events := must.Get(client.NewEvents(b, "group", options("orders", "more"), h.handle))(t)
 		stop := clienttest.Start(t, events.Run)
 		synctest.Wait()
 		more.write("b", "2")
@@ -145,10 +137,7 @@ func TestAnEventThatCannotBeReadEndsRun(t *testing.T) {
 	m := w.message("a", "1")
 	m.ID = "no UUID"
 	w.Publish(m)
-	events, err := client.NewEvents(b, "group", options("orders"), (&handled{}).handle)
-	if err != nil {
-		t.Fatal(err)
-	}
+	events := must.Get(client.NewEvents(b, "group", options("orders"), (&handled{}).handle))(t)
 	if err := events.Run(t.Context()); err == nil || !strings.Contains(err.Error(), "orders at offset 1") {
 		t.Errorf("Run returns %v", err)
 	}
@@ -250,10 +239,7 @@ func TestTombstonesAreNoEvents(t *testing.T) {
 		null.Value = nil
 		w.Publish(null)
 		h := &handled{}
-		events, err := client.NewEvents(b, "group", options("orders"), h.handle)
-		if err != nil {
-			t.Fatal(err)
-		}
+		events := must.Get(client.NewEvents(b, "group", options("orders"), h.handle))(t)
 		stop := clienttest.Start(t, events.Run)
 		synctest.Wait()
 		if got := h.String(); got != "a=1, a is gone" {
@@ -278,9 +264,7 @@ func TestAnEventThatIsAColumn(t *testing.T) {
 		handled <- e
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	clienttest.Start(t, events.Run)
 	for _, body := range []string{`{"a": 1}`, "no JSON", ""} {
 		e := <-handled

@@ -19,6 +19,7 @@ import (
 	"example.org/bridge/sink"
 	sinkjetstream "example.org/bridge/sink/jetstream"
 	"example.org/bridge/tests/clienttest"
+	"example.org/bridge/tests/must"
 	"example.org/bridge/tests/testall"
 	"example.org/bridge/tests/testenv"
 )
@@ -33,31 +34,20 @@ func onStream(t testing.TB, server *testenv.NATSServer, name ...string) clientte
 			Connection: sinkjetstream.Connection{URLs: []string{server.URL()}, Stream: config.Name},
 			Published:  []string{config.Name + ".a"},
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		t.Cleanup(func() { _ = s.Close() })
 		return s
 	}
-	bus, err := jetstream.New(jetstream.Options{URLs: []string{server.URL()}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	bus := must.Get(jetstream.New(jetstream.Options{URLs: []string{server.URL()}}))(t)
 	return clienttest.Fixture{
 		Bus: bus, Sink: publisher(t), Destination: config.Name + ".a", Reads: config.Name + ".*",
 		Purge: func(t testing.TB) {
-			if err := stream.Purge(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, stream.Purge(t.Context()))
 		},
 		Remake: func(t testing.TB) sink.Sink {
 			js := server.JetStream(t)
-			if err := js.DeleteStream(t.Context(), config.Name); err != nil {
-				t.Fatal(err)
-			}
-			if _, err := testenv.CreateStream(t.Context(), js, config); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, js.DeleteStream(t.Context(), config.Name))
+			must.Get(testenv.CreateStream(t.Context(), js, config))(t)
 			return publisher(t)
 		},
 	}
@@ -97,9 +87,7 @@ func TestAHandlerThatTakesLong(t *testing.T) {
 			}
 			return nil
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		running.Go(func() {
 			if err := events.Run(ctx); err != nil {
 				t.Errorf("Run ends with %v", err)
@@ -148,10 +136,7 @@ func TestAHandlerThatIsCutOff(t *testing.T) {
 			w := clienttest.NewWriter(t, f.Sink, f.Destination, 1)
 			w.Write(2, 1)
 			l := &line{addr: strings.TrimPrefix(server.URL(), "nats://")}
-			bus, err := jetstream.New(jetstream.Options{InProcess: l})
-			if err != nil {
-				t.Fatal(err)
-			}
+			bus := must.Get(jetstream.New(jetstream.Options{InProcess: l}))(t)
 			given := make(chan string, 10)
 			begun := make(chan struct{})
 			var cutting sync.Once
@@ -169,10 +154,7 @@ func TestAHandlerThatIsCutOff(t *testing.T) {
 			}
 			for _, bus := range []client.Bus{bus, f.Bus} {
 				o := client.Options{Stream: clienttest.Stream, Destinations: []string{f.Reads}, Logger: slog.New(slog.DiscardHandler)}
-				events, err := client.NewEvents(bus, "g", o, handle)
-				if err != nil {
-					t.Fatal(err)
-				}
+				events := must.Get(client.NewEvents(bus, "g", o, handle))(t)
 				clienttest.Start(t, events.Run)
 				<-begun
 			}
@@ -198,9 +180,7 @@ func TestAStreamThatIsMadeLater(t *testing.T) {
 		given <- e.ID
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	clienttest.Start(t, events.Run)
 	for n := range 2 {
 		if n == 1 {
@@ -225,10 +205,7 @@ func TestOptionsNeedURLs(t *testing.T) {
 // TestSubjectsThatNoStreamTakes are waited for, with a fault that names them.
 func TestSubjectsThatNoStreamTakes(t *testing.T) {
 	t.Parallel()
-	bus, err := jetstream.New(jetstream.Options{URLs: []string{testenv.AnyNATS(t).URL()}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	bus := must.Get(jetstream.New(jetstream.Options{URLs: []string{testenv.AnyNATS(t).URL()}}))(t)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	opening := client.Opening{Destinations: []string{"nobody.takes.this"}, Fault: func(_ string, err error) {

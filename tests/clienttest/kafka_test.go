@@ -19,6 +19,7 @@ import (
 	sinkkafka "example.org/bridge/sink/kafka"
 	"example.org/bridge/sink/sinktest"
 	"example.org/bridge/tests/clienttest"
+	"example.org/bridge/tests/must"
 	"example.org/bridge/tests/testall"
 	"example.org/bridge/tests/testenv"
 )
@@ -28,19 +29,13 @@ var topics atomic.Int64
 func newTopic() string { return fmt.Sprint("client-", topics.Add(1)) }
 
 func kafkaSink(t testing.TB, brokers []string) sink.Sink {
-	s, err := sinkkafka.Open(sinkkafka.Options{Connection: sinkkafka.Connection{Brokers: brokers}, Logger: slog.New(slog.DiscardHandler)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(sinkkafka.Open(sinkkafka.Options{Connection: sinkkafka.Connection{Brokers: brokers}, Logger: slog.New(slog.DiscardHandler)}))(t)
 	t.Cleanup(func() { _ = s.Close() })
 	return s
 }
 
 func kafkaBus(t testing.TB, brokers []string) *kafka.Bus {
-	b, err := kafka.New(kafka.Options{Brokers: brokers})
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := must.Get(kafka.New(kafka.Options{Brokers: brokers}))(t)
 	return b
 }
 
@@ -60,20 +55,13 @@ func onTopic(t *testing.T, brokers []string, create, remove func(t testing.TB, t
 
 func TestInProcess(t *testing.T) {
 	t.Parallel()
-	c, err := kfake.NewCluster(kfake.NumBrokers(1))
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(kfake.NewCluster(kfake.NumBrokers(1)))(t)
 	t.Cleanup(c.Close)
 	create := func(t testing.TB, topic string) {
-		if err := c.CreateTopic(topic, 3, nil); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, c.CreateTopic(topic, 3, nil))
 	}
 	remove := func(t testing.TB, topic string) {
-		if err := c.DeleteTopic(topic); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, c.DeleteTopic(topic))
 	}
 	clienttest.Run(t, func(t *testing.T) clienttest.Fixture { return onTopic(t, c.ListenAddrs(), create, remove) })
 }
@@ -94,10 +82,7 @@ func TestOnARealBroker(t *testing.T) {
 func TestTopicsThatAreMissing(t *testing.T) {
 	testall.Long(t)
 	t.Parallel()
-	c, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(3, "there"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(3, "there")))(t)
 	t.Cleanup(c.Close)
 	var joins atomic.Int64
 	c.ControlKey(int16(kmsg.JoinGroup), func(kmsg.Request) (kmsg.Response, error, bool) {
@@ -124,9 +109,7 @@ func TestTopicsThatAreMissing(t *testing.T) {
 		handled <- e.ID
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() { done <- events.Run(ctx) }()
@@ -151,13 +134,9 @@ func TestTopicsThatAreMissing(t *testing.T) {
 	}
 	write("there")
 	faulty("late")
-	if err := c.CreateTopic("late", 2, nil); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, c.CreateTopic("late", 2, nil))
 	write("late")
-	if err := c.DeleteTopic("there"); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, c.DeleteTopic("there"))
 	faulty("there")
 	write("late")
 	// Each change is worth one, or two where it is met half way.

@@ -21,6 +21,7 @@ import (
 	"example.org/bridge/sink"
 	"example.org/bridge/sink/sinktest/memory"
 	"example.org/bridge/tests/clienttest"
+	"example.org/bridge/tests/must"
 	"example.org/bridge/tests/testall"
 )
 
@@ -117,9 +118,7 @@ func contents(t *client.Table) string {
 // pass lets the time of synctest pass.
 func pass(t *testing.T, d time.Duration) {
 	t.Helper()
-	if err := backoff.Pause(t.Context(), d); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, backoff.Pause(t.Context(), d))
 	synctest.Wait()
 }
 
@@ -153,10 +152,7 @@ func TestATableIsWhatCatchUpReads(t *testing.T) {
 				copy(c.Event[:], m.ID)
 				entries[string(m.Key)], _ = stream.Apply(entries[string(m.Key)], c)
 			}
-			table, err := client.NewTable(b, options(topics...))
-			if err != nil {
-				t.Fatal(err)
-			}
+			table := must.Get(client.NewTable(b, options(topics...)))(t)
 			clienttest.Start(t, table.Run)
 			<-table.Ready()
 			maps.DeleteFunc(entries, func(_ string, e store.Entry) bool { return e.State != store.Live })

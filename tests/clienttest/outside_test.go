@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"example.org/bridge/tests/must"
 )
 
 // consumer is a program of another module.
@@ -38,22 +40,14 @@ func main() {
 func TestAConsumerNeedsNothingOfTheDaemon(t *testing.T) {
 	const module = "example.org/bridge/client"
 	bridge := strings.TrimSuffix(module, "/client")
-	tree, err := filepath.Abs("../../client")
-	if err != nil {
-		t.Fatal(err)
-	}
+	tree := must.Get(filepath.Abs("../../client"))(t)
 	dir := t.TempDir()
-	sums, err := os.ReadFile(filepath.Join(tree, "go.sum"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	sums := must.Get(os.ReadFile(filepath.Join(tree, "go.sum")))(t)
 	for name, content := range map[string]string{
 		"main.go": consumer, "go.sum": string(sums),
 		"go.mod": fmt.Sprintf("module consumer\n\ngo 1.26.0\n\nrequire %s v0.0.0\n\nreplace %s => %s\n", module, module, tree),
 	} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600))
 	}
 	run := func(args ...string) []string {
 		cmd := exec.CommandContext(t.Context(), "go", args...)

@@ -8,6 +8,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"example.org/bridge/tests/clienttest"
+	"example.org/bridge/tests/must"
 	"example.org/bridge/tests/testall"
 	"example.org/bridge/tests/testenv"
 )
@@ -49,15 +50,10 @@ func TestTableOnKafka(t *testing.T) {
 		delete(want, clienttest.Key(i))
 	}
 	maps.Copy(want, w.Table)
-	raw, err := kgo.NewClient(kgo.SeedBrokers(brokers...))
-	if err != nil {
-		t.Fatal(err)
-	}
+	raw := must.Get(kgo.NewClient(kgo.SeedBrokers(brokers...)))(t)
 	defer raw.Close()
 	for key := range w.Table {
-		if err := raw.ProduceSync(t.Context(), &kgo.Record{Topic: now, Key: []byte(key)}).FirstErr(); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, raw.ProduceSync(t.Context(), &kgo.Record{Topic: now, Key: []byte(key)}).FirstErr())
 		delete(want, key)
 		break
 	}

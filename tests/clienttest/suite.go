@@ -13,6 +13,7 @@ import (
 
 	"example.org/bridge/client"
 	"example.org/bridge/sink"
+	"example.org/bridge/tests/must"
 )
 
 // Fixture is a bus with an empty destination of its own.
@@ -82,10 +83,7 @@ func Start(t testing.TB, f func(context.Context) error) (stop func()) {
 
 func table(t testing.TB, f *Fixture) *client.Table {
 	t.Helper()
-	table, err := client.NewTable(f.Bus, f.options())
-	if err != nil {
-		t.Fatal(err)
-	}
+	table := must.Get(client.NewTable(f.Bus, f.options()))(t)
 	Start(t, table.Run)
 	return table
 }
@@ -287,10 +285,7 @@ func (h *heard) check(t testing.TB, most int) {
 
 func process(t testing.TB, f *Fixture, h *heard, number int) (stop func()) {
 	t.Helper()
-	events, err := client.NewEvents(f.Bus, f.group(), f.options(), h.handler(number))
-	if err != nil {
-		t.Fatal(err)
-	}
+	events := must.Get(client.NewEvents(f.Bus, f.group(), f.options(), h.handler(number)))(t)
 	return Start(t, events.Run)
 }
 
@@ -328,10 +323,7 @@ func testEventsOverARestart(t *testing.T, f Fixture) {
 	}
 	h, w := newHeard(), NewWriter(t, f.Sink, f.Destination, 1)
 	w.Write(300, 50)
-	events, err := client.NewEvents(f.Bus, f.group(), f.options(), h.handler(1))
-	if err != nil {
-		t.Fatal(err)
-	}
+	events := must.Get(client.NewEvents(f.Bus, f.group(), f.options(), h.handler(1)))(t)
 	Start(t, events.Run)
 	eventually(t, func() string { return h.lacks(w.IDs) })
 	f.Restart(t)

@@ -13,6 +13,7 @@ import (
 	"example.org/bridge/sink"
 	"example.org/bridge/sink/sinktest/memory"
 	"example.org/bridge/tests/clienttest"
+	"example.org/bridge/tests/must"
 )
 
 // inTime runs a test in synctest's time with a table on a bus, after it is ready.
@@ -22,10 +23,7 @@ func inTime(t *testing.T, o memory.Options, before func(w *writer), test func(t 
 		w := newWriter(t, b, "orders", 1)
 		b.Create("orders")
 		before(w)
-		table, err := client.NewTable(b, options("orders"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		table := must.Get(client.NewTable(b, options("orders")))(t)
 		stop := clienttest.Start(t, table.Run)
 		<-table.Ready()
 		test(t, b, w, table)
@@ -204,10 +202,7 @@ func TestABusThatIsMadeAgainHasMessages(t *testing.T) {
 func TestPartitionsThatAreMadeLater(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBus(memory.Options{})
-		table, err := client.NewTable(b, options("orders", "more"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		table := must.Get(client.NewTable(b, options("orders", "more")))(t)
 		stop := clienttest.Start(t, table.Run)
 		pass(t, time.Minute)
 		select {
@@ -247,11 +242,8 @@ func TestWhatATableCannotRead(t *testing.T) {
 			b := newBus(memory.Options{})
 			w := newWriter(t, b, "orders", 1)
 			w.write("a", "1")
-			table, err := client.NewTable(changing{b, c.change}, options("orders"))
-			if err != nil {
-				t.Fatal(err)
-			}
-			err = table.Run(t.Context())
+			table := must.Get(client.NewTable(changing{b, c.change}, options("orders")))(t)
+			err := table.Run(t.Context())
 			if err == nil || c.want != nil && !errors.Is(err, c.want) || !strings.Contains(err.Error(), c.text) {
 				t.Errorf("Run returns %v", err)
 			}
@@ -290,10 +282,7 @@ func TestWhatATableCannotRead(t *testing.T) {
 // readChanged returns a table that is ready, with what w has published as change makes it.
 func readChanged(t *testing.T, b *memoryBus, change func(*sink.Stored)) *client.Table {
 	t.Helper()
-	table, err := client.NewTable(changing{b, change}, options("orders"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	table := must.Get(client.NewTable(changing{b, change}, options("orders")))(t)
 	clienttest.Start(t, table.Run)
 	<-table.Ready()
 	return table

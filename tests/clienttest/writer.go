@@ -13,6 +13,7 @@ import (
 
 	"example.org/bridge/client"
 	"example.org/bridge/sink"
+	"example.org/bridge/tests/must"
 )
 
 // Stream is the stream that a Writer publishes.
@@ -108,10 +109,7 @@ func Bench(b *testing.B, f Fixture) {
 	}
 	before := heap()
 	for b.Loop() {
-		table, err := client.NewTable(f.Bus, f.options())
-		if err != nil {
-			b.Fatal(err)
-		}
+		table := must.Get(client.NewTable(f.Bus, f.options()))(b)
 		ctx, cancel := context.WithCancel(b.Context())
 		done := make(chan error, 1)
 		go func() { done <- table.Run(ctx) }()
@@ -119,9 +117,7 @@ func Bench(b *testing.B, f Fixture) {
 		b.StopTimer()
 		entities := table.Len()
 		cancel()
-		if err := <-done; err != nil {
-			b.Fatal(err)
-		}
+		must.OK(b, <-done)
 		b.ReportMetric(float64(heap()-before)/float64(entities), "B/entity")
 		runtime.KeepAlive(table)
 		b.StartTimer()
@@ -148,9 +144,7 @@ func BenchEvents(b *testing.B, f Fixture) {
 			}
 			return nil
 		})
-		if err != nil {
-			b.Fatal(err)
-		}
+		must.OK(b, err)
 		stop := Start(b, events.Run)
 		<-done
 		b.StopTimer()

@@ -3,14 +3,13 @@ package faulty
 import (
 	"go/format"
 	"testing"
+
+	"example.org/bridge/tests/must"
 )
 
 // TestEdits shows that the edits fit the program, and begin and end as Go does.
 func TestEdits(t *testing.T) {
-	made, err := files("../..")
-	if err != nil {
-		t.Fatal(err)
-	}
+	made := must.Get(files("../.."))(t)
 	fit(t, "edits.diff", made, hunks(edits))
 }
 

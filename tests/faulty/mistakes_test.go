@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"example.org/bridge/tests/must"
 )
 
 // mistake is a small mistake in the program that the tests are to find.
@@ -25,10 +27,7 @@ type mistake struct {
 // mistakes returns those of mistakes.diff.
 func mistakes(t *testing.T) (list []mistake) {
 	t.Helper()
-	text, err := os.ReadFile("mistakes.diff")
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile("mistakes.diff"))(t)
 	for _, part := range strings.Split(string(text), "\n## ")[1:] {
 		head, rest, _ := strings.Cut(part, "\n")
 		name, _, _ := strings.Cut(head, ": ")
@@ -87,10 +86,7 @@ func TestMistakes(t *testing.T) {
 	if os.Getenv("BRIDGE_TEST_MISTAKES") == "" {
 		t.Skip("part of `make mistakes`")
 	}
-	root, err := filepath.Abs("../..")
-	if err != nil {
-		t.Fatal(err)
-	}
+	root := must.Get(filepath.Abs("../.."))(t)
 	names := regexp.MustCompile(*mistakeNames)
 	var table strings.Builder
 	all, found := 0, 0
@@ -121,14 +117,8 @@ func TestMistakes(t *testing.T) {
 // run makes the mistake, and returns the tests that have found it: in each package the first one.
 func (m *mistake) run(t *testing.T, root string) (found []string) {
 	t.Helper()
-	made, err := changed(root, m.hunks)
-	if err != nil {
-		t.Fatal(err)
-	}
-	list, err := Replace(root, t.TempDir(), made)
-	if err != nil {
-		t.Fatal(err)
-	}
+	made := must.Get(changed(root, m.hunks))(t)
+	list := must.Get(Replace(root, t.TempDir(), made))(t)
 	for _, by := range m.by {
 		folder, test, one := strings.Cut(by, " ")
 		args := []string{"test", "-trimpath", "-vet=off", "-count=1", "-failfast", "-timeout=" + mistakeWithin.String()}

@@ -17,6 +17,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"example.org/bridge/tests/faulty/failpoint"
+	"example.org/bridge/tests/must"
 	"example.org/bridge/tests/testenv"
 	"example.org/bridge/tests/workload"
 	"example.org/bridge/tests/world"
@@ -98,9 +99,7 @@ func newScene(t testing.TB, b *world.Bus, seed uint64, v variant) *scene {
 		of.writers = workload.NewCapabilities(workload.CapabilityOptions{
 			DB: db.DB, Tables: of.tables, Entities: 180, Writers: 6, Rate: entityRate, Seed: seed + uint64(i), Mix: workload.HoppingChanges(v.filtered),
 		})
-		if err := of.writers.Create(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, of.writers.Create(t.Context()))
 		for _, table := range of.tables {
 			db.Exec("ALTER TABLE " + table + " ADD hidden tinyint(1) NOT NULL DEFAULT 0, ADD secret varchar(100) NOT NULL DEFAULT '" + secret + "x'")
 		}

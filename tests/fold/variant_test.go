@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"example.org/bridge/tests/must"
 	"example.org/bridge/tests/testall"
 	"example.org/bridge/tests/testenv"
 	"example.org/bridge/tests/world"
@@ -158,9 +159,7 @@ func (s *scene) stallsTheSecondTable(proxy *testenv.Proxy) {
 	of := s.streams[apart]
 	goes := func(table int) {
 		s.t.Helper()
-		if err := of.writers.HopTo(s.t.Context(), of.tables[table]); err != nil {
-			s.t.Fatal(err)
-		}
+		must.OK(s.t, of.writers.HopTo(s.t.Context(), of.tables[table]))
 	}
 	published := func(what string) {
 		s.t.Helper()
@@ -198,7 +197,5 @@ func (s *scene) stallsTheSecondTable(proxy *testenv.Proxy) {
 	}
 	s.kill()
 	s.start()
-	if err := s.rest(true); err != nil {
-		s.t.Fatal(err)
-	}
+	must.OK(s.t, s.rest(true))
 }

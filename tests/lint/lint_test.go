@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"example.org/bridge/tests/must"
 )
 
 func TestCheck(t *testing.T) {
@@ -55,9 +57,7 @@ func TestSample(t *testing.T) {
 		"a.md":   []byte("# Title\n\nOne paragraph\nof two lines.\n\n- an item\n\n    code\n\n| a | b |\n|---|--:|\n| c | d-1 |\n"),
 	}
 	var b strings.Builder
-	if err := writeSample(&b, files, 60, 1); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, writeSample(&b, files, 60, 1))
 	const want = "a/a.go:5: rows wait · shard · rows\na/a.go:3: f logs a line.\n" +
 		"a.md:3: One paragraph of two lines.\na.md:6: - an item\na.md:10: | a | b |\na.md:12: | c | d-1 |\n"
 	if b.String() != want {

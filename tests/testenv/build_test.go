@@ -5,6 +5,8 @@ import (
 	"os/exec"
 	"path/filepath"
 	"testing"
+
+	"example.org/bridge/tests/must"
 )
 
 // TestBuild: a program runs whose kept copy a kill has cut off, and one that cannot be kept.
@@ -15,17 +17,17 @@ func TestBuild(t *testing.T) {
 	runs := func(when string) {
 		t.Helper()
 		dir := t.TempDir()
-		check(t, Build(dir, "kind", nil, source))
+		must.OK(t, Build(dir, "kind", nil, source))
 		if out, err := exec.Command(filepath.Join(dir, "runs")).CombinedOutput(); err != nil {
 			t.Errorf("%s: %v %s", when, err, out)
 		}
 	}
 	runs("the first one")
 	kept := Cached("programs", "kind")
-	check(t, os.Truncate(filepath.Join(kept, "runs"), 64<<10))
+	must.OK(t, os.Truncate(filepath.Join(kept, "runs"), 64<<10))
 	_ = os.Remove(kept + ".done")
 	runs("behind a build that was killed")
-	check(t, os.RemoveAll(kept))
+	must.OK(t, os.RemoveAll(kept))
 	writeFile(t, kept, nil)
 	runs("without a folder to keep it")
 }

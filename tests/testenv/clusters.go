@@ -17,6 +17,8 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
+
+	"example.org/bridge/tests/must"
 )
 
 // StartKafkaCluster starts three brokers, which control the cluster as well, and stops them when
@@ -104,7 +106,7 @@ func (p Product) StartReplicated(t testing.TB) (primary, replica *DatabaseServer
 	primary = p.Start(t, append(common, "--server-id=1")...)
 	replica = p.Start(t, append(common, "--server-id=2", readOnly)...)
 	host, port, err := net.SplitHostPort(primary.Addr)
-	check(t, err)
+	must.OK(t, err)
 	change, start := "CHANGE MASTER TO MASTER_HOST='%s', MASTER_PORT=%s, MASTER_USER='copier', MASTER_PASSWORD='copier', MASTER_CONNECT_RETRY=1, "+
 		"MASTER_USE_GTID=slave_pos", "START SLAVE"
 	if p.IsMySQL() {
@@ -132,8 +134,7 @@ func (s *DatabaseServer) Promote(t testing.TB) {
 	if !s.IsMariaDB() {
 		promote = "STOP REPLICA; RESET REPLICA ALL; SET GLOBAL super_read_only = OFF, GLOBAL read_only = OFF"
 	}
-	_, err := s.Root(t).Exec(promote)
-	check(t, err)
+	must.Get(s.Root(t).Exec(promote))(t)
 }
 
 // CatchUp waits up to two minutes until a replica has copied all that its primary has committed so
@@ -145,7 +146,7 @@ func (s *DatabaseServer) CatchUp(t testing.TB, primary *DatabaseServer) {
 		position, wait = "SELECT @@gtid_executed", "SELECT WAIT_FOR_EXECUTED_GTID_SET(?, 120)"
 	}
 	var target, waited string
-	check(t, primary.Root(t).QueryRow(position).Scan(&target))
+	must.OK(t, primary.Root(t).QueryRow(position).Scan(&target))
 	if err := s.Root(t).QueryRow(wait, target).Scan(&waited); err != nil || waited != done {
 		t.Fatalf("the replica did not reach %s of its primary: %s, %v", target, waited, err)
 	}
@@ -188,7 +189,7 @@ func startNode(t testing.TB, fill func(dir string) error, port int, cluster stri
 		fmt.Sprintf("--wsrep-sst-receive-address=127.0.0.1:%d", FreePort(t)))
 	s.more = s.recovered
 	s.ready = s.synced
-	check(t, s.untilReady())
+	must.OK(t, s.untilReady())
 	return s
 }
 
@@ -232,5 +233,5 @@ func (s *DatabaseServer) recovered() ([]string, error) {
 func (s *DatabaseServer) AwaitCluster(t testing.TB) {
 	t.Helper()
 	var one int
-	check(t, s.Root(t).QueryRow("SET STATEMENT wsrep_sync_wait = 1 FOR SELECT COUNT(*) FROM mysql.db LIMIT 1").Scan(&one))
+	must.OK(t, s.Root(t).QueryRow("SET STATEMENT wsrep_sync_wait = 1 FOR SELECT COUNT(*) FROM mysql.db LIMIT 1").Scan(&one))
 }

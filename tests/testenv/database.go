@@ -18,6 +18,8 @@ import (
 	"testing"
 
 	"github.com/go-sql-driver/mysql"
+
+	"example.org/bridge/tests/must"
 )
 
 // DatabaseServer is a MariaDB or MySQL server with an administrator's login.
@@ -158,8 +160,7 @@ func (s *DatabaseServer) Root(t testing.TB) *sql.DB {
 // Admin is Root with a default database.
 func (s *DatabaseServer) Admin(t testing.TB, db string) *sql.DB {
 	t.Helper()
-	pool, err := s.open(db)
-	check(t, err)
+	pool := must.Get(s.open(db))(t)
 	t.Cleanup(func() { _ = pool.Close() })
 	return pool
 }
@@ -171,8 +172,7 @@ func (s *DatabaseServer) NewDatabase(t testing.TB) string {
 	t.Helper()
 	name := fmt.Sprintf("bridge_test_%d_%d", os.Getpid(), databases.Add(1))
 	db := s.Root(t)
-	_, err := db.Exec("CREATE DATABASE " + name + " CHARACTER SET utf8mb4")
-	check(t, err)
+	must.Get(db.Exec("CREATE DATABASE " + name + " CHARACTER SET utf8mb4"))(t)
 	t.Cleanup(func() {
 		// A server that the test has killed takes its databases with it.
 		_, _ = db.Exec("DROP DATABASE IF EXISTS " + name)
@@ -255,10 +255,9 @@ func (s *DatabaseServer) kill(t testing.TB, statement string, chosen func(Sessio
 // administer runs do with an administrator's connections and two minutes.
 func (s *DatabaseServer) administer(t testing.TB, do func(context.Context, *sql.DB) error) {
 	t.Helper()
-	db, err := s.open("")
-	check(t, err)
+	db := must.Get(s.open(""))(t)
 	defer db.Close()
 	ctx, cancel := context.WithTimeout(context.Background(), answerWithin)
 	defer cancel()
-	check(t, do(ctx, db))
+	must.OK(t, do(ctx, db))
 }

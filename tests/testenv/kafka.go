@@ -23,6 +23,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"example.org/bridge/tests/must"
 )
 
 // KafkaLibs is the folder with the jars of Apache Kafka: those that scripts/test-deps fetches, or
@@ -308,7 +310,7 @@ func saslConfig(listener string) map[string]string {
 func (s *KafkaServer) Certify(t testing.TB, cert, key string) {
 	t.Helper()
 	// Kafka reads both from one file.
-	writeFile(t, s.keys, append(must(os.ReadFile(key))(t), must(os.ReadFile(cert))(t)...))
+	writeFile(t, s.keys, append(must.Get(os.ReadFile(key))(t), must.Get(os.ReadFile(cert))(t)...))
 }
 
 // KafkaScope is what a token needs at the listener of KafkaOptions.OAuth.

@@ -11,6 +11,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"example.org/bridge/tests/must"
 )
 
 // CreateTopic creates a topic and waits until each of its partitions has a leader.
@@ -143,8 +145,7 @@ func (s *KafkaServer) administer(t testing.TB, what string, do func(context.Cont
 func (s *KafkaServer) Admin(t testing.TB) *kadm.Client {
 	t.Helper()
 	s.connecting.Do(func() {
-		client, err := kgo.NewClient(kgo.SeedBrokers(s.brokers...), kgo.MetadataMinAge(10*time.Millisecond))
-		check(t, err)
+		client := must.Get(kgo.NewClient(kgo.SeedBrokers(s.brokers...), kgo.MetadataMinAge(10*time.Millisecond)))(t)
 		s.admin = kadm.NewClient(client)
 		AtExit(s.admin.Close)
 	})

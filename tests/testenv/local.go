@@ -19,6 +19,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"example.org/bridge/tests/must"
 )
 
 // Certs are the PEM files of a private certificate authority, made on the spot.
@@ -46,16 +48,16 @@ func NewCerts(t testing.TB) (c Certs) {
 	var parentKey *ecdsa.PrivateKey
 	// sign writes a certificate and its key.
 	sign := func(cert *x509.Certificate, name string) (certFile, keyFile string) {
-		key := must(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(t)
-		cert.SerialNumber = must(rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 120)))(t)
+		key := must.Get(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(t)
+		cert.SerialNumber = must.Get(rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 120)))(t)
 		cert.Subject.CommonName = name
 		if cert.IsCA {
 			parent, parentKey = cert, key
 		}
-		der := must(x509.CreateCertificate(rand.Reader, cert, parent, key.Public(), parentKey))(t)
+		der := must.Get(x509.CreateCertificate(rand.Reader, cert, parent, key.Public(), parentKey))(t)
 		certFile, keyFile = filepath.Join(dir, name+"-cert.pem"), filepath.Join(dir, name+"-key.pem")
 		writeFile(t, certFile, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}))
-		writeFile(t, keyFile, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: must(x509.MarshalPKCS8PrivateKey(key))(t)}))
+		writeFile(t, keyFile, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: must.Get(x509.MarshalPKCS8PrivateKey(key))(t)}))
 		return certFile, keyFile
 	}
 	authority := func(name string) string {
@@ -210,8 +212,7 @@ func (f Foreign) Try(t testing.TB) ([]byte, error) {
 // Run is Try for a program that has to succeed.
 func (f Foreign) Run(t testing.TB) []byte {
 	t.Helper()
-	out, err := f.Try(t)
-	check(t, err)
+	out := must.Get(f.Try(t))(t)
 	return out
 }
 

@@ -23,6 +23,7 @@ import (
 
 	"example.org/bridge/sink"
 	"example.org/bridge/sink/sinktest"
+	"example.org/bridge/tests/must"
 )
 
 // NATSServer is a NATS server with JetStream and file storage.
@@ -153,7 +154,7 @@ func NATSPassword(user, password string) NATSOption {
 func (s *NATSServer) Reconfigure(t testing.TB, former, text string) {
 	t.Helper()
 	path := s.args[len(s.args)-1]
-	writeFile(t, path, bytes.Replace(must(os.ReadFile(path))(t), []byte(former), []byte(text), 1))
+	writeFile(t, path, bytes.Replace(must.Get(os.ReadFile(path))(t), []byte(former), []byte(text), 1))
 	s.Restart(t)
 }
 
@@ -161,7 +162,7 @@ func (s *NATSServer) Reconfigure(t testing.TB, former, text string) {
 // certs.CA.
 func NATSTLS(t testing.TB, certs Certs, certFile, keyFile string, clients bool) NATSOption {
 	t.Helper()
-	client := must(tls.LoadX509KeyPair(certs.ClientCert, certs.ClientKey))(t)
+	client := must.Get(tls.LoadX509KeyPair(certs.ClientCert, certs.ClientKey))(t)
 	// The tests' own connections must get in whatever certificate the server shows.
 	config := &tls.Config{Certificates: []tls.Certificate{client}, InsecureSkipVerify: true}
 	return func(c *natsConfig) {
@@ -174,9 +175,9 @@ func NATSTLS(t testing.TB, certs Certs, certFile, keyFile string, clients bool) 
 // NATSNkey lets in the user whose seed it writes to seedFile.
 func NATSNkey(t testing.TB, seedFile string) NATSOption {
 	t.Helper()
-	user := must(nkeys.CreateUser())(t)
-	writeFile(t, seedFile, must(user.Seed())(t))
-	public := must(user.PublicKey())(t)
+	user := must.Get(nkeys.CreateUser())(t)
+	writeFile(t, seedFile, must.Get(user.Seed())(t))
+	public := must.Get(user.PublicKey())(t)
 	return func(c *natsConfig) {
 		c.line("authorization { users: [ { nkey: %q } ], timeout: 60 }", public)
 		login, err := nats.NkeyOptionFromSeed(seedFile)
@@ -192,25 +193,25 @@ func NATSNkey(t testing.TB, seedFile string) NATSOption {
 func NATSOperator(t testing.TB) (option NATSOption, creds string) {
 	t.Helper()
 	dir := t.TempDir()
-	operator, system := must(nkeys.CreateOperator())(t), must(nkeys.CreateAccount())(t)
-	account, user := must(nkeys.CreateAccount())(t), must(nkeys.CreateUser())(t)
-	operatorKey, systemKey := must(operator.PublicKey())(t), must(system.PublicKey())(t)
-	accountKey, userKey := must(account.PublicKey())(t), must(user.PublicKey())(t)
+	operator, system := must.Get(nkeys.CreateOperator())(t), must.Get(nkeys.CreateAccount())(t)
+	account, user := must.Get(nkeys.CreateAccount())(t), must.Get(nkeys.CreateUser())(t)
+	operatorKey, systemKey := must.Get(operator.PublicKey())(t), must.Get(system.PublicKey())(t)
+	accountKey, userKey := must.Get(account.PublicKey())(t), must.Get(user.PublicKey())(t)
 
 	op := jwt.NewOperatorClaims(operatorKey)
 	op.SystemAccount = systemKey
-	opJWT := must(op.Encode(operator))(t)
-	sysJWT := must(jwt.NewAccountClaims(systemKey).Encode(operator))(t)
+	opJWT := must.Get(op.Encode(operator))(t)
+	sysJWT := must.Get(jwt.NewAccountClaims(systemKey).Encode(operator))(t)
 	acc := jwt.NewAccountClaims(accountKey)
 	acc.Limits.JetStreamLimits = jwt.JetStreamLimits{
 		MemoryStorage: jwt.NoLimit, DiskStorage: jwt.NoLimit, Streams: jwt.NoLimit, Consumer: jwt.NoLimit,
 		MaxAckPending: jwt.NoLimit, MemoryMaxStreamBytes: jwt.NoLimit, DiskMaxStreamBytes: jwt.NoLimit,
 	}
-	accJWT := must(acc.Encode(operator))(t)
-	userJWT := must(jwt.NewUserClaims(userKey).Encode(account))(t)
+	accJWT := must.Get(acc.Encode(operator))(t)
+	userJWT := must.Get(jwt.NewUserClaims(userKey).Encode(account))(t)
 
 	creds = filepath.Join(dir, "user.creds")
-	writeFile(t, creds, must(jwt.FormatUserConfig(userJWT, must(user.Seed())(t)))(t))
+	writeFile(t, creds, must.Get(jwt.FormatUserConfig(userJWT, must.Get(user.Seed())(t)))(t))
 	return func(c *natsConfig) {
 		c.line("operator: %s", opJWT)
 		c.line("system_account: %s", systemKey)
@@ -220,18 +221,9 @@ func NATSOperator(t testing.TB) (option NATSOption, creds string) {
 	}, creds
 }
 
-// must returns a function that ends the test when err is not nil.
-func must[T any](v T, err error) func(testing.TB) T {
-	return func(t testing.TB) T {
-		t.Helper()
-		check(t, err)
-		return v
-	}
-}
-
 func writeFile(t testing.TB, path string, content []byte) {
 	t.Helper()
-	check(t, os.WriteFile(path, content, 0o600))
+	must.OK(t, os.WriteFile(path, content, 0o600))
 }
 
 // InProcessNATS starts a server of the NATS library inside the test, with file storage in a folder
@@ -246,7 +238,7 @@ func InProcessNATS(t testing.TB, adjust ...func(*server.Options)) *NATSServer {
 	for _, f := range adjust {
 		f(options)
 	}
-	inner := must(server.NewServer(options))(t)
+	inner := must.Get(server.NewServer(options))(t)
 	inner.Start()
 	t.Cleanup(func() {
 		inner.Shutdown()
@@ -262,7 +254,7 @@ func InProcessNATS(t testing.TB, adjust ...func(*server.Options)) *NATSServer {
 func (s *NATSServer) Connect(t testing.TB) *nats.Conn {
 	t.Helper()
 	options := append([]nats.Option{nats.MaxReconnects(-1), nats.ReconnectWait(50 * time.Millisecond), nats.Timeout(20 * time.Second)}, s.login...)
-	nc := must(nats.Connect(s.url.String(), options...))(t)
+	nc := must.Get(nats.Connect(s.url.String(), options...))(t)
 	t.Cleanup(nc.Close)
 	return nc
 }
@@ -276,7 +268,7 @@ func (s *NATSServer) As(user, password string) *NATSServer {
 
 func (s *NATSServer) JetStream(t testing.TB) jetstream.JetStream {
 	t.Helper()
-	return must(jetstream.New(s.Connect(t), jetstream.WithDefaultTimeout(time.Minute)))(t)
+	return must.Get(jetstream.New(s.Connect(t), jetstream.WithDefaultTimeout(time.Minute)))(t)
 }
 
 var natsStreams atomic.Uint64
@@ -297,7 +289,7 @@ func (s *NATSServer) CreateStream(t testing.TB, config jetstream.StreamConfig) j
 		config.Subjects = []string{config.Name + ".>"}
 	}
 	js := s.JetStream(t)
-	stream := must(CreateStream(t.Context(), js, config))(t)
+	stream := must.Get(CreateStream(t.Context(), js, config))(t)
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 		defer cancel()
@@ -341,15 +333,15 @@ func Consume(t testing.TB, stream jetstream.Stream, subject string) (all []sinkt
 	if subject != "" {
 		config.FilterSubjects = []string{subject}
 	}
-	consumer := must(stream.OrderedConsumer(ctx, config))(t)
-	pending := must(consumer.Info(ctx))(t).NumPending
+	consumer := must.Get(stream.OrderedConsumer(ctx, config))(t)
+	pending := must.Get(consumer.Info(ctx))(t).NumPending
 	if pending == 0 {
 		return nil
 	}
-	messages := must(consumer.Messages())(t)
+	messages := must.Get(consumer.Messages())(t)
 	defer messages.Stop()
 	for uint64(len(all)) < pending {
-		m := must(messages.Next(jetstream.NextContext(ctx)))(t)
+		m := must.Get(messages.Next(jetstream.NextContext(ctx)))(t)
 		r := sinktest.Record{ID: m.Headers().Get(sink.HeaderID), Value: m.Data(), Headers: make(map[string]string)}
 		for name, values := range m.Headers() {
 			r.Headers[name] = values[0]

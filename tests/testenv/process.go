@@ -17,6 +17,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"example.org/bridge/tests/must"
 )
 
 // startWithin bounds the start of a server, answerWithin what it is asked for. A machine that is
@@ -212,7 +214,7 @@ func (p *Process) Resume() { p.signal(syscall.SIGCONT) }
 // Start starts a killed or stopped process and blocks until it answers.
 func (p *Process) Start(t testing.TB) {
 	t.Helper()
-	check(t, p.start())
+	must.OK(t, p.start())
 }
 
 // Restart kills the process and starts it.
@@ -267,7 +269,7 @@ func (p *Process) Snapshot(t testing.TB) string {
 func (p *Process) Restore(t testing.TB, snapshot string) {
 	t.Helper()
 	p.Kill()
-	check(t, os.RemoveAll(p.data))
+	must.OK(t, os.RemoveAll(p.data))
 	if err := os.CopyFS(p.data, os.DirFS(snapshot)); err != nil {
 		t.Fatalf("put back the data of %s: %v", p.name, err)
 	}
@@ -282,8 +284,7 @@ var freePorts sync.Map
 // the kernel gives it to nobody else, since it is below those of connections.
 func FreePort(t testing.TB) int {
 	t.Helper()
-	locks, err := portLocks()
-	check(t, err)
+	locks := must.Get(portLocks())(t)
 	for range 10_000 {
 		// Above what other servers are likely to use, below the ports that Linux hands out.
 		port := 12_000 + rand.IntN(20_000)

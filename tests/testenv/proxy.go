@@ -13,6 +13,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"example.org/bridge/tests/must"
 )
 
 // Proxy is a TCP proxy on a loopback port with the faults of a network.
@@ -54,7 +56,7 @@ type faults struct {
 func StartProxy(t testing.TB, upstream string) *Proxy {
 	t.Helper()
 	p := &Proxy{addr: "127.0.0.1:0", upstream: upstream, links: make(map[*link]struct{}), changed: make(chan struct{})}
-	check(t, p.listen())
+	must.OK(t, p.listen())
 	p.addr = p.listener.Addr().String()
 	t.Cleanup(func() {
 		p.do(func() { p.closed = true })

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"example.org/bridge/tests/must"
 	"example.org/bridge/tests/testenv"
 )
 
@@ -19,10 +20,7 @@ const soon = time.Minute
 // echo starts a server that sends back what it gets.
 func echo(t *testing.T) (addr string) {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	t.Cleanup(func() { _ = l.Close() })
 	go func() {
 		for {
@@ -79,10 +77,7 @@ func TestProxy(t *testing.T) {
 			t.Parallel()
 			p := testenv.StartProxy(t, echo(t))
 			dial := func() net.Conn {
-				conn, err := net.Dial("tcp", p.Addr())
-				if err != nil {
-					t.Fatal(err)
-				}
+				conn := must.Get(net.Dial("tcp", p.Addr()))(t)
 				t.Cleanup(func() { _ = conn.Close() })
 				return conn
 			}

@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"sync"
 	"testing"
+
+	"example.org/bridge/tests/must"
 )
 
 var (
@@ -72,7 +74,7 @@ func there(t testing.TB, what string, err error) {
 	if errors.Is(err, exec.ErrNotFound) {
 		missing(t, what, err)
 	}
-	check(t, err)
+	must.OK(t, err)
 }
 
 // needReal skips the test unless real servers are wanted.
@@ -143,12 +145,4 @@ func cacheDir() string {
 		return dir
 	}
 	return filepath.Join(Root(), ".cache")
-}
-
-// check ends the test when err is not nil.
-func check(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"example.org/bridge/tests/faulty/failpoint"
+	"example.org/bridge/tests/must"
 	"example.org/bridge/tests/testenv"
 	"example.org/bridge/tests/world"
 )
@@ -102,15 +103,13 @@ func damages(tr *trial, change func([]byte) []byte) {
 	tr.rng.Shuffle(len(kinds), func(i, j int) { kinds[i], kinds[j] = kinds[j], kinds[i] })
 	for _, pattern := range kinds {
 		tr.stops()
-		found, err := filepath.Glob(filepath.Join(tr.Checkpoint(), pattern))
-		tr.check(err)
+		found := must.Get(filepath.Glob(filepath.Join(tr.Checkpoint(), pattern)))(tr.T)
 		if len(found) == 0 {
 			tr.T.Fatalf("there is no %s", pattern)
 		}
 		path := found[tr.rng.IntN(len(found))]
-		content, err := os.ReadFile(path)
-		tr.check(err)
-		tr.check(os.WriteFile(path, change(slices.Clone(content)), 0o600))
+		content := must.Get(os.ReadFile(path))(tr.T)
+		must.OK(tr.T, os.WriteFile(path, change(slices.Clone(content)), 0o600))
 		said := len(tr.Log.String())
 		tr.Start()
 		deadline := time.Now().Add(time.Minute)
@@ -155,8 +154,8 @@ var diskFaults = []fault{
 		},
 		inject: func(tr *trial) {
 			files := filepath.Join(tr.Checkpoint(), "db")
-			tr.check(setImmutable(files, true))
-			defer func() { tr.check(setImmutable(files, false)) }()
+			must.OK(tr.T, setImmutable(files, true))
+			defer func() { must.OK(tr.T, setImmutable(files, false)) }()
 			tr.waits("operation not permitted", 30*time.Second)
 		},
 	},
@@ -232,20 +231,17 @@ func smallDisk(t testing.TB, bytes int64) string {
 // what removes it. What others give back later is free again: call it once more.
 func fillDisk(t testing.TB, dir string) (empty func()) {
 	t.Helper()
-	f, err := os.CreateTemp(dir, "filler-")
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := must.Get(os.CreateTemp(dir, "filler-"))(t)
 	defer f.Close()
 	// Small steps to the end: a write that does not fit at all writes nothing.
 	for _, step := range []int{1 << 20, 4096, 1} {
+		var err error
 		for piece := make([]byte, step); err == nil; {
 			_, err = f.Write(piece)
 		}
 		if !errors.Is(err, syscall.ENOSPC) {
 			t.Fatalf("fill %s: %v", dir, err)
 		}
-		err = nil
 	}
 	return func() {
 		if err := os.Remove(f.Name()); err != nil {

@@ -19,6 +19,7 @@ import (
 
 	"example.org/bridge/tests/faulty"
 	"example.org/bridge/tests/faulty/failpoint"
+	"example.org/bridge/tests/must"
 	"example.org/bridge/tests/testall"
 	"example.org/bridge/tests/world"
 )
@@ -224,10 +225,7 @@ func (m *matrix) found(h hunt, where string, s score) {
 // failing fails the test unless the test of h fails with the defect.
 func (h hunt) failing(t *testing.T) (s score) {
 	t.Helper()
-	list, err := faulty.List(world.Root, t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	list := must.Get(faulty.List(world.Root, t.TempDir()))(t)
 	cmd := exec.Command("go", "test", "-count=1", "-overlay="+list, "-run=^"+h.test+"$", "example.org/bridge/"+h.pkg)
 	cmd.Env = append(os.Environ(), failpoint.MutantVariable+"="+h.defect, "BRIDGE_TEST_ALL=1")
 	out, err := cmd.CombinedOutput()
@@ -274,11 +272,7 @@ func TestEveryMutantIsHunted(t *testing.T) {
 
 func contents(t *testing.T, file string) []byte {
 	t.Helper()
-	text, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return text
+	return must.Get(os.ReadFile(file))(t)
 }
 
 func faultNamed(t *testing.T, name string) fault {

@@ -18,6 +18,7 @@ import (
 	"text/template"
 	"time"
 
+	"example.org/bridge/tests/must"
 	"example.org/bridge/tests/testall"
 	"example.org/bridge/tests/world"
 )
@@ -301,13 +302,8 @@ func (m *matrix) Runs() (runs []string) {
 func TestThePageIsMadeOfItsResults(t *testing.T) {
 	testall.Beside(t)
 	docs, folder := filepath.Join(world.Root, "docs"), t.TempDir()
-	if err := writePage(docs, folder); err != nil {
-		t.Fatal(err)
-	}
-	made, err := os.ReadFile(filepath.Join(folder, pageFile))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, writePage(docs, folder))
+	made := must.Get(os.ReadFile(filepath.Join(folder, pageFile)))(t)
 	if is, err := os.ReadFile(filepath.Join(docs, pageFile)); err != nil || !bytes.Equal(is, made) {
 		t.Errorf("docs/%s is not what its results make: make torture ARGS='--page --write docs' (%v)", pageFile, err)
 	}

@@ -10,6 +10,7 @@ import (
 
 	"example.org/bridge/sink"
 	"example.org/bridge/tests/faulty/failpoint"
+	"example.org/bridge/tests/must"
 	"example.org/bridge/tests/testenv"
 	"example.org/bridge/tests/world"
 )
@@ -399,7 +400,6 @@ func (tr *trial) often(d, every time.Duration, do func()) {
 // reader is the login with which bridge reads.
 func (tr *trial) reader() string {
 	tr.T.Helper()
-	u, err := url.Parse(tr.World.URL)
-	tr.check(err)
+	u := must.Get(url.Parse(tr.World.URL))(tr.T)
 	return u.User.Username()
 }

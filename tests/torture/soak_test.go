@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"example.org/bridge/tests/must"
 	"example.org/bridge/tests/testenv"
 	"example.org/bridge/tests/workload"
 	"example.org/bridge/tests/world"
@@ -218,8 +219,7 @@ func (tr soakTrial) judge(judged *world.Sections, s *section) {
 	judged.EndSection()
 	s.Judged = inSeconds(time.Since(begun))
 	debug.FreeOSMemory() // what is garbage is not counted
-	rss, err := testenv.RSSAnon(os.Getpid())
-	tr.check(err)
+	rss := must.Get(testenv.RSSAnon(os.Getpid()))(tr.T)
 	s.TestMemory = float64(rss) / (1 << 20)
 	fmt.Fprintf(os.Stderr, "torture: %-5s section: %+v\n", tr.score.Bus, *s)
 }

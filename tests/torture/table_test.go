@@ -10,6 +10,7 @@ import (
 	"github.com/go-sql-driver/mysql"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"example.org/bridge/tests/must"
 	"example.org/bridge/tests/workload"
 	"example.org/bridge/tests/world"
 )
@@ -125,9 +126,8 @@ func oddColumn(tr *trial) {
 	var folder, text string
 	tr.World.Scan("SELECT @@datadir", &folder)
 	for _, ending := range []string{".MAD", ".MAI"} {
-		content, err := os.ReadFile(filepath.Join(folder, tr.World.Name, "bytes"+ending))
-		tr.check(err)
-		tr.check(os.WriteFile(filepath.Join(folder, tr.World.Name, "texts"+ending), content, 0o660))
+		content := must.Get(os.ReadFile(filepath.Join(folder, tr.World.Name, "bytes"+ending)))(tr.T)
+		must.OK(tr.T, os.WriteFile(filepath.Join(folder, tr.World.Name, "texts"+ending), content, 0o660))
 	}
 	if tr.World.Scan("SELECT hex(c) FROM texts", &text); text != "61C32862" {
 		tr.T.Fatalf("the text is %q", text)
@@ -144,7 +144,7 @@ func (tr *trial) spoil() {
 			if errors.As(err, &refused) && refused.Number == 1213 {
 				continue // A writer came first.
 			}
-			tr.check(err)
+			must.OK(tr.T, err)
 			break
 		}
 	}

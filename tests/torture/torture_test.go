@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"example.org/bridge/tests/must"
 	"example.org/bridge/tests/testall"
 	"example.org/bridge/tests/testenv"
 	"example.org/bridge/tests/workload"
@@ -55,9 +56,7 @@ func TestTorture(t *testing.T) {
 	}
 	switch {
 	case *torturePage:
-		if err := writePage(resultsFolder(), resultsFolder()); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, writePage(resultsFolder(), resultsFolder()))
 	case *tortureMutants:
 		*tortureShort = true
 		mutantTorture(t)

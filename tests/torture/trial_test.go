@@ -186,13 +186,6 @@ func (tr *trial) cannot(why string, err error) {
 	tr.T.Skip(tr.impossible)
 }
 
-func (tr *trial) check(err error) {
-	tr.T.Helper()
-	if err != nil {
-		tr.T.Fatal(err)
-	}
-}
-
 // kill ends the program with SIGKILL.
 func (tr *trial) kill() {
 	tr.cuts++

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"example.org/bridge/tests/must"
 	"example.org/bridge/tests/testall"
 	"example.org/bridge/tests/testenv"
 	"example.org/bridge/tests/world"
@@ -31,11 +32,9 @@ const (
 
 func TestTheWayOfARow(t *testing.T) {
 	testall.Beside(t)
-	root, err := filepath.Abs(world.Root)
-	check(t, err)
+	root := must.Get(filepath.Abs(world.Root))(t)
 	dir := t.TempDir()
-	list, err := overlay(root, dir)
-	check(t, err)
+	list := must.Get(overlay(root, dir))(t)
 	path, file := filepath.Join(dir, "bridge"), filepath.Join(dir, "trace")
 	// As it ships, so that what it depends on is compiled once for all tests.
 	build := exec.Command("go", "build", "-trimpath", "-ldflags=-w", "-overlay="+list, "-o", path, "./cmd/bridge")
@@ -59,10 +58,9 @@ func TestTheWayOfARow(t *testing.T) {
 		world.Eventually(t, time.Minute, "the row is published", func() bool { return p.Position("facts") > uint64(i) })
 	}
 	p.Term()
-	trace, err := os.ReadFile(file)
-	check(t, err)
+	trace := must.Get(os.ReadFile(file))(t)
 	passed, changes, err := way(string(trace))
-	check(t, err)
+	must.OK(t, err)
 	if len(passed) > mostFunctions || changes > mostChanges {
 		t.Errorf("a row passes %d functions, at most %d, and changes the goroutine %d times, at most %d", len(passed), mostFunctions, changes, mostChanges)
 	}
@@ -73,24 +71,16 @@ func TestTheWayOfARow(t *testing.T) {
 func compare(t *testing.T, page, passed string) {
 	t.Helper()
 	const begins, ends = "```way\n", "```\n"
-	text, err := os.ReadFile(page)
-	check(t, err)
+	text := must.Get(os.ReadFile(page))(t)
 	before, rest, found := strings.Cut(string(text), begins)
 	listed, behind, ended := strings.Cut(rest, ends)
 	switch {
 	case !found || !ended:
 		t.Errorf("%s has no list of functions between %q and %q", page, begins, ends)
 	case *update:
-		check(t, os.WriteFile(page, []byte(before+begins+passed+ends+behind), 0o644))
+		must.OK(t, os.WriteFile(page, []byte(before+begins+passed+ends+behind), 0o644))
 	case listed != passed:
 		t.Errorf("a row passes\n%s\n%s lists\n%s\nlook at what has changed, then: go test ./tests/way -update", passed, page, listed)
-	}
-}
-
-func check(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
 	}
 }
 

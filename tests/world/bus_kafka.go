@@ -13,6 +13,8 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
+
+	"example.org/bridge/tests/must"
 )
 
 type onKafka struct{ *Bus }
@@ -74,7 +76,7 @@ func (b onKafka) Expire(t testing.TB, name string, keep int64) {
 		firsts.AddOffset(name, partition, max(0, end-keep), -1)
 	}
 	deleted, err := b.Kafka.Admin(t).DeleteRecords(t.Context(), firsts)
-	check(t, errors.Join(err, deleted.Error()))
+	must.OK(t, errors.Join(err, deleted.Error()))
 }
 
 func (b onKafka) Limit(t testing.TB, name string, bytes int) {
@@ -147,28 +149,25 @@ func kafkaMessage(r *kgo.Record) Message {
 func (b onKafka) Publisher(t testing.TB, topic string) func(context.Context) error {
 	t.Helper()
 	b.Open(t, topic)
-	c, err := b.connect(kgo.DefaultProduceTopic(topic), kgo.RecordPartitioner(kgo.RoundRobinPartitioner()), kgo.ProducerLinger(0))
-	check(t, err)
+	c := must.Get(b.connect(kgo.DefaultProduceTopic(topic), kgo.RecordPartitioner(kgo.RoundRobinPartitioner()), kgo.ProducerLinger(0)))(t)
 	t.Cleanup(c.Close)
 	return func(ctx context.Context) error { return c.ProduceSync(ctx, kgo.StringRecord("noise")).FirstErr() }
 }
 
 func (b onKafka) Replay(t testing.TB, topic string, messages []Message) {
 	t.Helper()
-	c, err := b.connect(kgo.RecordPartitioner(kgo.ManualPartitioner()))
-	check(t, err)
+	c := must.Get(b.connect(kgo.RecordPartitioner(kgo.ManualPartitioner())))(t)
 	defer c.Close()
 	var records []*kgo.Record
 	for _, m := range messages {
-		partition, err := strconv.Atoi(m.Partition)
-		check(t, err)
+		partition := must.Get(strconv.Atoi(m.Partition))(t)
 		r := &kgo.Record{Topic: topic, Partition: int32(partition), Key: []byte(m.Key), Value: m.Value}
 		for name, value := range m.Headers {
 			r.Headers = append(r.Headers, kgo.RecordHeader{Key: name, Value: []byte(value)})
 		}
 		records = append(records, r)
 	}
-	check(t, c.ProduceSync(t.Context(), records...).FirstErr())
+	must.OK(t, c.ProduceSync(t.Context(), records...).FirstErr())
 }
 
 // replicas returns what the brokers say of the partitions of a topic.

@@ -14,6 +14,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"example.org/bridge/tests/must"
 	"example.org/bridge/tests/testenv"
 )
 
@@ -63,8 +64,7 @@ func (b *Bus) found(t testing.TB, name string) jetstream.Stream {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	stream, err := b.js(t).Stream(ctx, b.stream(name))
-	check(t, err)
+	stream := must.Get(b.js(t).Stream(ctx, b.stream(name)))(t)
 	return stream
 }
 
@@ -89,7 +89,7 @@ func (b onNATS) OpenDeadLetters(t testing.TB, name string) string {
 
 func (b onNATS) remove(t testing.TB, name string) {
 	t.Helper()
-	check(t, b.js(t).DeleteStream(t.Context(), name))
+	must.OK(t, b.js(t).DeleteStream(t.Context(), name))
 }
 
 func (b onNATS) Count(t testing.TB, name string) (n int64) {
@@ -98,8 +98,7 @@ func (b onNATS) Count(t testing.TB, name string) (n int64) {
 	if b.once == "" {
 		return int64(stream.CachedInfo().State.Msgs)
 	}
-	info, err := stream.Info(t.Context(), jetstream.WithSubjectFilter(b.prefix(name)+".>"))
-	check(t, err)
+	info := must.Get(stream.Info(t.Context(), jetstream.WithSubjectFilter(b.prefix(name)+".>")))(t)
 	for _, of := range info.State.Subjects {
 		n += int64(of)
 	}
@@ -185,15 +184,13 @@ func (b onNATS) Replay(t testing.TB, name string, messages []Message) {
 				msg.Header.Set(name, value)
 			}
 		}
-		if _, err := b.js(t).PublishMsg(ctx, msg); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(b.js(t).PublishMsg(ctx, msg))(t)
 	}
 }
 
 func (b onNATS) Expire(t testing.TB, name string, keep int64) {
 	t.Helper()
-	check(t, b.found(t, name).Purge(t.Context(), jetstream.WithPurgeKeep(uint64(keep))))
+	must.OK(t, b.found(t, name).Purge(t.Context(), jetstream.WithPurgeKeep(uint64(keep))))
 }
 
 func (b onNATS) Limit(t testing.TB, name string, bytes int) {
@@ -208,9 +205,7 @@ func (b *Bus) Configure(t testing.TB, name string, change func(*jetstream.Stream
 	defer cancel()
 	now := b.found(t, name).CachedInfo()
 	change(&now.Config, now.State)
-	if _, err := b.js(t).UpdateStream(ctx, now.Config); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(b.js(t).UpdateStream(ctx, now.Config))(t)
 }
 
 // cluster returns what NATS says of the replicas of a stream; nil while it does not.

@@ -19,6 +19,7 @@ import (
 	"testing"
 	"time"
 
+	"example.org/bridge/tests/must"
 	"example.org/bridge/tests/testenv"
 )
 
@@ -87,10 +88,7 @@ func (d *Daemon) Start() {
 	}
 	d.Cmd.Stdout, d.Cmd.Stderr = d.Log, d.Log
 	fmt.Fprintln(d.Log, StartLine)
-	var err error
-	if d.Done, err = testenv.Spawn(d.Cmd); err != nil {
-		d.T.Fatal(err)
-	}
+	d.Done = must.Get(testenv.Spawn(d.Cmd))(d.T)
 }
 
 // Checkpoint returns the folder of the checkpoint, of a share that of its own.
@@ -103,7 +101,7 @@ func (d *Daemon) Checkpoint() string {
 // LoseCheckpoint removes the checkpoint of a daemon that does not run.
 func (d *Daemon) LoseCheckpoint() {
 	d.T.Helper()
-	check(d.T, os.RemoveAll(d.Checkpoint()))
+	must.OK(d.T, os.RemoveAll(d.Checkpoint()))
 }
 
 // CopyCheckpoint returns a copy of the checkpoint of a daemon that does not run, in a folder that
@@ -111,7 +109,7 @@ func (d *Daemon) LoseCheckpoint() {
 func (d *Daemon) CopyCheckpoint() (copied string) {
 	d.T.Helper()
 	copied = d.T.TempDir()
-	check(d.T, os.CopyFS(copied, os.DirFS(d.Checkpoint())))
+	must.OK(d.T, os.CopyFS(copied, os.DirFS(d.Checkpoint())))
 	return copied
 }
 
@@ -119,7 +117,7 @@ func (d *Daemon) CopyCheckpoint() (copied string) {
 func (d *Daemon) PutCheckpoint(copied string) {
 	d.T.Helper()
 	d.LoseCheckpoint()
-	check(d.T, os.CopyFS(d.Checkpoint(), os.DirFS(copied)))
+	must.OK(d.T, os.CopyFS(d.Checkpoint(), os.DirFS(copied)))
 }
 
 func (d *Daemon) Kill() {
@@ -178,8 +176,7 @@ func (d *Daemon) Get(path string) (int, string) { return d.call(http.MethodGet, 
 func (d *Daemon) call(method, path string) (int, string) {
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	defer cancel()
-	request, err := http.NewRequestWithContext(ctx, method, "http://"+d.addr+path, nil)
-	check(d.T, err)
+	request := must.Get(http.NewRequestWithContext(ctx, method, "http://"+d.addr+path, nil))(d.T)
 	response, err := http.DefaultClient.Do(request)
 	if err != nil {
 		return 0, err.Error()

@@ -21,6 +21,7 @@ import (
 
 	"example.org/bridge/tests/faulty"
 	"example.org/bridge/tests/faulty/failpoint"
+	"example.org/bridge/tests/must"
 	"example.org/bridge/tests/testall"
 	"example.org/bridge/tests/testenv"
 )
@@ -70,8 +71,7 @@ func pathOf(t testing.TB, race bool, built func() (string, error)) string {
 	if RaceDetector && !race {
 		testall.Require(t, "builds the program without the race detector")
 	}
-	path, err := built()
-	check(t, err)
+	path := must.Get(built())(t)
 	return path
 }
 
@@ -142,7 +142,7 @@ func (f *Failpoints) Set(actions ...failpoint.Action) {
 	if err == nil {
 		err = os.Rename(f.path+".new", f.path)
 	}
-	check(f.t, err)
+	must.OK(f.t, err)
 }
 
 func (f *Failpoints) Env() Env { return Env{failpoint.Variable: f.path} }
@@ -326,5 +326,5 @@ func (d *Daemon) goroutines() string {
 // Signal sends a signal to the program: SIGSTOP has it stand still, SIGCONT go on.
 func (d *Daemon) Signal(s syscall.Signal) {
 	d.T.Helper()
-	check(d.T, d.Cmd.Process.Signal(s))
+	must.OK(d.T, d.Cmd.Process.Signal(s))
 }

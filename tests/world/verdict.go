@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"example.org/bridge/tests/must"
 	"example.org/bridge/tests/workload"
 )
 
@@ -237,8 +238,7 @@ func (p *Publisher) MostRepeats(cuts int) int {
 	if p.Bus.NATS != nil || p.Bus.Once() {
 		return 0
 	}
-	rows, err := strconv.Atoi(p.Env["BRIDGE_BATCH_ROWS"])
-	check(p.T, err)
+	rows := must.Get(strconv.Atoi(p.Env["BRIDGE_BATCH_ROWS"]))(p.T)
 	if p.Shares == nil {
 		cuts *= 2
 	}

@@ -19,6 +19,7 @@ import (
 	_ "modernc.org/sqlite" // for worlds in a file
 
 	"example.org/bridge/event"
+	"example.org/bridge/tests/must"
 	"example.org/bridge/tests/testenv"
 	"example.org/bridge/tests/workload"
 )
@@ -71,7 +72,7 @@ func New(t testing.TB, o Options) *World {
 		path := filepath.Join(t.TempDir(), "app.db")
 		var err error
 		w.DB, err = sql.Open("sqlite", "file:"+path+"?_pragma=journal_mode(WAL)&_pragma=busy_timeout(10000)&_pragma=synchronous(NORMAL)&_txlock=immediate")
-		check(t, err)
+		must.OK(t, err)
 		t.Cleanup(func() { _ = w.DB.Close() })
 		w.URL = "sqlite://" + path
 	} else {
@@ -92,22 +93,15 @@ func New(t testing.TB, o Options) *World {
 			rows.Dialect = workload.SQLite
 		}
 		w.Rows = workload.New(rows)
-		check(t, w.Rows.Create(t.Context()))
+		must.OK(t, w.Rows.Create(t.Context()))
 	}
 	if o.Entities != nil {
 		states := *o.Entities
 		states.DB = w.DB
 		w.Entities = workload.NewCapabilities(states)
-		check(t, w.Entities.Create(t.Context()))
+		must.OK(t, w.Entities.Create(t.Context()))
 	}
 	return w
-}
-
-func check(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
 }
 
 func Empty(t testing.TB, server *testenv.DatabaseServer) *World {
@@ -255,15 +249,12 @@ type Transaction struct {
 func (w *World) Begin(name string, n int) *Transaction {
 	w.T.Helper()
 	// The transaction ends by Commit, not with a context.
-	tx, err := w.DB.BeginTx(context.Background(), nil)
-	check(w.T, err)
+	tx := must.Get(w.DB.BeginTx(context.Background(), nil))(w.T)
 	w.T.Cleanup(func() { _ = tx.Rollback() })
 	t := &Transaction{world: w, Tx: tx}
 	t.Rows = NewRows(name, n)
 	for part := range slices.Chunk(t.Rows, 5000) {
-		if _, err := tx.Exec(InsertStatement(part)); err != nil {
-			w.T.Fatal(err)
-		}
+		must.Get(tx.Exec(InsertStatement(part)))(w.T)
 	}
 	return t
 }
@@ -271,7 +262,7 @@ func (w *World) Begin(name string, n int) *Transaction {
 // FirstID returns the id of the first row of the statement that ran last.
 func (t *Transaction) FirstID() (id uint64) {
 	t.world.T.Helper()
-	check(t.world.T, t.Tx.QueryRow("SELECT LAST_INSERT_ID()").Scan(&id))
+	must.OK(t.world.T, t.Tx.QueryRow("SELECT LAST_INSERT_ID()").Scan(&id))
 	return id
 }
 
@@ -290,7 +281,7 @@ func InsertStatement(rows []workload.Row) string {
 func (t *Transaction) Commit() {
 	t.world.T.Helper()
 	begun := time.Now()
-	check(t.world.T, t.Tx.Commit())
+	must.OK(t.world.T, t.Tx.Commit())
 	t.world.RecordCommitted(t.Rows, begun)
 }
 
@@ -346,7 +337,7 @@ func compile(t testing.TB, text []byte, change func(schema map[string]any)) *jso
 	if err == nil {
 		compiled, err = c.Compile("schema.json")
 	}
-	check(t, err)
+	must.OK(t, err)
 	return compiled
 }
 
@@ -357,8 +348,7 @@ func general(t testing.TB) map[event.Op]*jsonschema.Schema {
 	for op, kind := range map[event.Op]event.Kind{
 		event.Added: event.Capability, event.Modified: event.Capability, event.Deleted: event.Capability, event.Published: event.Release,
 	} {
-		text, err := event.Schema(kind, op)
-		check(t, err)
+		text := must.Get(event.Schema(kind, op))(t)
 		all[op] = compile(t, text, func(map[string]any) {})
 	}
 	return all

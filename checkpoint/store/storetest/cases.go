@@ -12,6 +12,7 @@ import (
 
 	"example.org/bridge/checkpoint/store"
 	"example.org/bridge/checkpoint/store/storetest/memory"
+	"example.org/bridge/tests/must"
 )
 
 func testInvalid(t *testing.T, f Fixture) {
@@ -97,9 +98,7 @@ func testClosed(t *testing.T, f Fixture) {
 	wantErrors(t, calls(cancelled, f), cause)
 	equal(t, "view", len(scan(t, f, "orders")), 2)
 	for range 2 {
-		if err := f.Close(); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, f.Close())
 	}
 	wantErrors(t, calls(ctx, f), store.ErrClosed)
 }

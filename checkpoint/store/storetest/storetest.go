@@ -12,6 +12,7 @@ import (
 
 	"example.org/bridge/checkpoint/store"
 	"example.org/bridge/source"
+	"example.org/bridge/tests/must"
 )
 
 // Fixture is a store under test.
@@ -104,17 +105,12 @@ func view(stream string, first, last uint64) *store.Batch {
 
 func apply(t *testing.T, s store.Store, b *store.Batch) {
 	t.Helper()
-	if err := s.Apply(ctx, b); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, s.Apply(ctx, b))
 }
 
 func load(t *testing.T, s store.Store) store.Image {
 	t.Helper()
-	image, err := s.Load(ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
+	image := must.Get(s.Load(ctx))(t)
 	return image
 }
 
@@ -130,10 +126,7 @@ func partsFrom(s store.Store, key store.Key, kind store.Kind, from uint64) (list
 
 func parts(t *testing.T, s store.Store, key store.Key, kind store.Kind, from uint64) []store.Part {
 	t.Helper()
-	list, err := partsFrom(s, key, kind, from)
-	if err != nil {
-		t.Fatal(err)
-	}
+	list := must.Get(partsFrom(s, key, kind, from))(t)
 	return list
 }
 
@@ -151,10 +144,7 @@ func scanAll(s store.Store, stream string) (list []store.Change, err error) {
 
 func scan(t *testing.T, s store.Store, stream string) []store.Change {
 	t.Helper()
-	list, err := scanAll(s, stream)
-	if err != nil {
-		t.Fatal(err)
-	}
+	list := must.Get(scanAll(s, stream))(t)
 	return list
 }
 
@@ -198,9 +188,7 @@ func testScanImage(t *testing.T, f Fixture) {
 	apply(t, f, view("orders", 0, 99))
 	var got []store.Change
 	for c, err := range f.Scan(ctx, "orders") {
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		if got = append(got, store.Change{Entity: bytes.Clone(c.Entity), Entry: c.Entry}); len(got) == 10 {
 			b := view("orders", 50, 150)
 			b.Views[0].Changes = append(b.Views[0].Changes, store.Change{Entity: entity(20)})
@@ -208,9 +196,7 @@ func testScanImage(t *testing.T, f Fixture) {
 				b.Views[0].Changes[i].Entry = Entry(1)
 			}
 			apply(t, f, b)
-			if err := f.Sync(ctx); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, f.Sync(ctx))
 		}
 	}
 	slices.SortFunc(got, func(a, b store.Change) int { return bytes.Compare(a.Entity, b.Entity) })
@@ -220,10 +206,7 @@ func testScanImage(t *testing.T, f Fixture) {
 
 func byRow(t *testing.T, s store.Store, key store.Key, after uint64, limit int) []store.Change {
 	t.Helper()
-	list, err := s.ByRow(ctx, key, after, limit, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	list := must.Get(s.ByRow(ctx, key, after, limit, nil))(t)
 	return list
 }
 

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"example.org/bridge/internal/config/configtest"
+	"example.org/bridge/tests/must"
 )
 
 // Shop is an SQLite database with a table of 60 orders, and the environment of a bridge that
@@ -22,18 +23,10 @@ func NewShop(t testing.TB) *Shop {
 	t.Helper()
 	dir := t.TempDir()
 	// Nobody listens on a port that was just given back.
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	listener := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	addr := listener.Addr().String()
-	if err := listener.Close(); err != nil {
-		t.Fatal(err)
-	}
-	db, err := sql.Open("sqlite", "file:"+filepath.Join(dir, "shop.db")+"?_pragma=busy_timeout(5000)")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, listener.Close())
+	db := must.Get(sql.Open("sqlite", "file:"+filepath.Join(dir, "shop.db")+"?_pragma=busy_timeout(5000)"))(t)
 	t.Cleanup(func() {
 		if err := db.Close(); err != nil {
 			t.Error(err)

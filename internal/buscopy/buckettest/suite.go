@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"example.org/bridge/internal/buscopy"
+	"example.org/bridge/tests/must"
 )
 
 // Options describe a Bucket to the suite.
@@ -43,18 +44,13 @@ func Run(t *testing.T, o Options) {
 
 func set(t *testing.T, b buscopy.Bucket, key, value string) {
 	t.Helper()
-	if err := b.Put(t.Context(), key, []byte(value)); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, b.Put(t.Context(), key, []byte(value)))
 }
 
 // text is what there is with a prefix, in its order.
 func text(t *testing.T, b buscopy.Bucket, prefix string) string {
 	t.Helper()
-	entries, err := b.Entries(t.Context(), prefix)
-	if err != nil {
-		t.Fatal(err)
-	}
+	entries := must.Get(b.Entries(t.Context(), prefix))(t)
 	var all strings.Builder
 	for _, e := range entries {
 		fmt.Fprintf(&all, "%s=%s ", e.Key, e.Value)
@@ -97,10 +93,7 @@ func follow(t *testing.T, open func() buscopy.Bucket) {
 	next := b.Follow("k.")
 	expect := func(want string) {
 		t.Helper()
-		entries, err := next(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		entries := must.Get(next(t.Context()))(t)
 		var got []string
 		for _, e := range entries {
 			got = append(got, e.Key[2:]+string(e.Value))
@@ -119,9 +112,7 @@ func follow(t *testing.T, open func() buscopy.Bucket) {
 	set(t, a, "k.a", "last")
 	expect("[b19 alast]")
 	expect("[b19 alast]")
-	if err := a.Delete(t.Context(), []string{"k.b"}); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, a.Delete(t.Context(), []string{"k.b"}))
 	set(t, a, "k.b", "again")
 	expect("[alast bagain]")
 }

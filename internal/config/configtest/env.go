@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"example.org/bridge/tests/must"
 )
 
 // Env is an environment: names and values of variables.
@@ -49,10 +51,7 @@ func (e Env) Environ() []string {
 // recorded ones behind "|"; an empty line ends it.
 func Recorded(t *testing.T, path string, update bool, do func(t *testing.T, input []string) string) {
 	t.Helper()
-	text, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile(path))(t)
 	var all []string
 	for block := range strings.SplitSeq(strings.TrimSpace(string(text)), "\n\n") {
 		lines := strings.Split(block, "\n")
@@ -71,8 +70,6 @@ func Recorded(t *testing.T, path string, update bool, do func(t *testing.T, inpu
 		})
 	}
 	if update {
-		if err := os.WriteFile(path, []byte(strings.Join(all, "\n\n")+"\n"), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.WriteFile(path, []byte(strings.Join(all, "\n\n")+"\n"), 0o644))
 	}
 }

@@ -15,16 +15,14 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
 	"example.org/bridge/internal/httpapi"
+	"example.org/bridge/tests/must"
 )
 
 // Checked holds the answers of h below /api against the OpenAPI document. A difference fails the
 // test.
 func Checked(t testing.TB, h http.Handler) http.Handler {
 	t.Helper()
-	document, err := published()
-	if err != nil {
-		t.Fatal(err)
-	}
+	document := must.Get(published())(t)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !strings.HasPrefix(r.URL.Path, "/api/") {
 			h.ServeHTTP(w, r)

@@ -19,6 +19,7 @@ import (
 	"example.org/bridge/internal/app/apptest"
 	"example.org/bridge/internal/config"
 	"example.org/bridge/internal/httpapi"
+	"example.org/bridge/tests/must"
 	"example.org/bridge/tests/testall"
 	"example.org/bridge/tests/testenv"
 )
@@ -124,14 +125,8 @@ func handler(s *scene, name string) http.Handler {
 func real(t *testing.T) string {
 	t.Helper()
 	shop := apptest.NewShop(t)
-	cfg, err := config.Load(shop.Env.Environ(), &config.Redactor{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	a, err := app.Open(t.Context(), app.Options{Config: cfg, Logger: slog.New(slog.DiscardHandler), Build: app.Build{Version: "1.4.0"}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	cfg := must.Get(config.Load(shop.Env.Environ(), &config.Redactor{}))(t)
+	a := must.Get(app.Open(t.Context(), app.Options{Config: cfg, Logger: slog.New(slog.DiscardHandler), Build: app.Build{Version: "1.4.0"}}))(t)
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- a.Run(ctx) }()

@@ -6,6 +6,8 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"example.org/bridge/tests/must"
 )
 
 // shot is a picture of a scene.
@@ -57,10 +59,7 @@ func TestScreenshots(t *testing.T) {
 		}
 	}
 	for _, s := range shots {
-		file, err := os.Open(s.To)
-		if err != nil {
-			t.Fatal(err)
-		}
+		file := must.Get(os.Open(s.To))(t)
 		picture, err := png.DecodeConfig(file)
 		_ = file.Close()
 		if err != nil || s.Whole && (picture.Width != s.Width || s.Width == 1200 && picture.Height > 6000) {
