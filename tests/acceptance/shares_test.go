@@ -197,8 +197,8 @@ func (f *founding) run() {
 	}
 	f.StartShares(3)
 	still.Signal(syscall.SIGCONT)
-	if still.Wait(); still.Cmd.ProcessState.ExitCode() != 1 {
-		f.T.Errorf("the process of the former number has ended with status %d", still.Cmd.ProcessState.ExitCode())
+	if status := still.Wait(); status != 1 {
+		f.T.Errorf("the process of the former number has ended with status %d", status)
 	}
 	f.placed()
 	f.goOn("of three shares", f.Shares...)

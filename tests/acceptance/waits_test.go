@@ -84,8 +84,7 @@ func stopTwice(t *testing.T, d *world.Daemon) {
 	d.Signal(syscall.SIGINT)
 	world.Eventually(t, time.Minute, "it stops", func() bool { return strings.Contains(d.Log.String(), "Ctrl-C again stops at once") })
 	d.Signal(syscall.SIGINT)
-	d.Wait()
-	if exit, log := d.Cmd.ProcessState.ExitCode(), d.Log.String(); exit != 1 || !strings.Contains(log, "stopped at once by a second signal") || strings.Contains(log, "outage ended") {
+	if exit, log := d.Wait(), d.Log.String(); exit != 1 || !strings.Contains(log, "stopped at once by a second signal") || strings.Contains(log, "outage ended") {
 		t.Errorf("exit status %d:\n%s", exit, log)
 	}
 }

@@ -23,8 +23,8 @@ func (r *rig) backlog(t testing.TB, l load) figures {
 	t.Helper()
 	d, target := r.start(t, l, r.path, r.tableOf(t, l), nil)
 	before := d.counters(t)
-	steady := r.published(t, d, l, target)
-	seconds := time.Since(d.began).Seconds()
+	last, steady := arrivals(t, d.process, l.bus, target, l.rows, 1)
+	seconds := last.Sub(d.began).Seconds()
 	f := d.cost(t, seconds, l.rows)
 	if steady > 0 {
 		f["steady-rows/s"] = steady
@@ -60,30 +60,31 @@ func (r *rig) backlog(t testing.TB, l load) figures {
 	return f
 }
 
-// published waits until the target holds a message for every row, and returns how many rows a
-// second have come since the first look that found some, 0 if that one found all.
-func (r *rig) published(t testing.TB, d *daemon, l load, target string) (steady float64) {
+// arrivals waits until a target holds a message for every row. It returns when the last one came,
+// and how many rows a second have come since a part was there, 0 where that look found all.
+func arrivals(t testing.TB, p *process, on *bus, target string, rows, part int) (last time.Time, steady float64) {
 	t.Helper()
-	first, last, moved, since := int64(0), int64(0), time.Now(), time.Time{}
+	held, first, since := int64(0), int64(0), time.Time{}
+	last = time.Now()
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
-	for ; last < int64(l.rows); <-tick.C {
-		n := l.bus.Count(t, target)
-		if n > last {
-			moved, last = time.Now(), n
+	for ; held < int64(rows); <-tick.C {
+		n := on.Count(t, target)
+		if n > held {
+			last, held = time.Now(), n
 		}
-		if first == 0 && n > 0 {
-			first, since = n, moved
+		if first == 0 && n >= int64(part) {
+			first, since = n, last
 		}
-		if n > int64(l.rows) || time.Since(moved) > 2*time.Minute {
-			t.Fatalf("%s holds %d messages of %d rows", target, n, l.rows)
+		if n > int64(rows) || time.Since(last) > peerWithin {
+			t.Fatalf("%s holds %d messages of %d rows", target, n, rows)
 		}
-		d.alive(t)
+		p.alive(t)
 	}
-	if last == first {
-		return 0
+	if held > first {
+		steady = float64(held-first) / last.Sub(since).Seconds()
 	}
-	return float64(last-first) / moved.Sub(since).Seconds()
+	return last, steady
 }
 
 // counters is what the metrics of the process say at a moment.
@@ -211,8 +212,7 @@ func (r *rig) deliver(t testing.TB, l load) figures {
 	t.Helper()
 	d, target := r.start(t, l, r.path, r.tableOf(t, l), nil)
 	eventually(t, 10*time.Minute, "all rows are acknowledged", func() bool { return d.counters(t).rows >= float64(l.rows) })
-	seconds := time.Since(d.began).Seconds()
-	f := d.cost(t, seconds, l.rows)
+	f := d.cost(t, time.Since(d.began).Seconds(), l.rows)
 	d.kill()
 	r.read(t, l, target, func(receipt) {})
 	return f
@@ -224,8 +224,8 @@ func (r *rig) profile(t testing.TB, l load) figures {
 	t.Helper()
 	folder := filepath.Join(testenv.Root(), "bin", "bench", "profiles", fmt.Sprintf("%s-%s", l.kind, l.bus.name))
 	d, target := r.start(t, l, r.profiler(t), r.tableOf(t, l), world.Env{"BRIDGE_TEST_PROFILE": folder})
-	r.published(t, d, l, target)
-	f := d.cost(t, time.Since(d.began).Seconds(), l.rows)
+	last, _ := arrivals(t, d.process, l.bus, target, l.rows, 1)
+	f := d.cost(t, last.Sub(d.began).Seconds(), l.rows)
 	d.Term()
 	return f
 }

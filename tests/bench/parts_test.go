@@ -37,8 +37,7 @@ const batchRows = 2000
 func (r *rig) scan(t testing.TB, of shape, rows int) figures {
 	t.Helper()
 	table := r.table(t, of, rows, of.name == wide.name)
-	user, password := r.reader()
-	config := must.Get(driverOfMySQL.ParseDSN(r.Server.DSN(user, password, r.Name)))(t)
+	config := must.Get(driverOfMySQL.ParseDSN(r.Server.DSN(r.User, r.Password, r.Name)))(t)
 	connector := must.Get(driverOfMySQL.NewConnector(config))(t)
 	conn := must.Get(connector.Connect(t.Context()))(t)
 	defer conn.Close()

@@ -3,7 +3,6 @@ package bench
 import (
 	"archive/zip"
 	"bytes"
-	"cmp"
 	"fmt"
 	"net"
 	"os"
@@ -89,10 +88,9 @@ func (r *rig) settingsOf(t testing.TB, e errand, tuned bool) settings {
 	t.Helper()
 	host, port, err := net.SplitHostPort(r.Server.Addr)
 	must.OK(t, err)
-	user, password := r.reader()
 	free := testenv.FreePort(t)
 	return settings{
-		Host: host, Port: port, Database: r.Name, Table: e.table, User: user, Password: password, Servers: e.bus.servers,
+		Host: host, Port: port, Database: r.Name, Table: e.table, User: r.User, Password: r.Password, Servers: e.bus.servers,
 		Target: e.target, Folder: t.TempDir(), HTTPPort: free, ServerID: free, Tuned: tuned,
 	}
 }
@@ -112,7 +110,7 @@ func (s settings) file(t testing.TB, name string, templates ...string) string {
 
 // fetched is a folder in which scripts/peers has put something.
 func fetched(name string) (string, error) {
-	folder := filepath.Join(cmp.Or(os.Getenv("BRIDGE_TEST_CACHE"), filepath.Join(testenv.Root(), ".cache")), "peers", name)
+	folder := testenv.Cached("peers", name)
 	if _, err := os.Stat(folder); err != nil {
 		return "", fmt.Errorf("%w: scripts/peers fetches it", err)
 	}

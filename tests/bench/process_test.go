@@ -2,7 +2,6 @@ package bench
 
 import (
 	"bytes"
-	"context"
 	"crypto/md5"
 	"encoding/hex"
 	"fmt"
@@ -16,8 +15,6 @@ import (
 	"syscall"
 	"testing"
 	"time"
-
-	"github.com/twmb/franz-go/pkg/kadm"
 
 	"example.org/bridge/tests/must"
 	"example.org/bridge/tests/testenv"
@@ -53,24 +50,6 @@ func (b *bus) open(t testing.TB, target string) (destination string) {
 	return target
 }
 
-// bytes is how much of the server's disk the target takes.
-func (b *bus) bytes(t testing.TB, target string) (sum int64) {
-	t.Helper()
-	if b.Kafka == nil {
-		stream := must.Get(b.NATS.JetStream(t).Stream(t.Context(), target))(t)
-		return int64(stream.CachedInfo().State.Bytes)
-	}
-	var all kadm.TopicsSet
-	for p := range b.partitions {
-		all.Add(target, p)
-	}
-	described := must.Get(b.Kafka.Admin(t).DescribeAllLogDirs(t.Context(), all))(t)
-	for _, broker := range described {
-		sum += broker.Size()
-	}
-	return sum
-}
-
 // revisionOf returns the revision in an event of a row, which all programs write as JSON; empty for
 // another message, such as a claim. That of row n is the MD5 of its number.
 func revisionOf(value []byte) string {
@@ -100,19 +79,6 @@ func (b *bus) follow(t testing.TB, target string, each func(receipt)) (stop func
 			each(receipt{of, time.Now(), m.Value})
 		}
 	})
-}
-
-// consume runs work until the test ends; an error before that fails the test.
-func consume(t testing.TB, work func(ctx context.Context) error) {
-	t.Helper()
-	ctx, cancel := context.WithCancel(context.Background())
-	var done sync.WaitGroup
-	done.Go(func() {
-		if err := work(ctx); err != nil && ctx.Err() == nil {
-			t.Errorf("the consumer ended: %v", err)
-		}
-	})
-	t.Cleanup(func() { cancel(); done.Wait() })
 }
 
 // process is one running program.

@@ -5,10 +5,9 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
-	"net/url"
 	"os"
-	"os/exec"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -58,13 +57,6 @@ func newRig(t testing.TB, arguments []string, buses ...*bus) *rig {
 		fmt.Fprintf(os.Stderr, "%s: %s\n", b.name, b.version)
 	}
 	return r
-}
-
-// reader is the login of the program, which may SELECT and nothing else.
-func (r *rig) reader() (user, password string) {
-	u, _ := url.Parse(r.URL) // it is one of world
-	password, _ = u.User.Password()
-	return u.User.Username(), password
 }
 
 func (r *rig) exec(t testing.TB, statement string, args ...any) {
@@ -140,13 +132,16 @@ func (r *rig) table(t testing.TB, of shape, rows int, key bool) string {
 	return name
 }
 
-// empty makes an empty table of wide rows that is dropped when the test ends.
-func (r *rig) empty(t testing.TB) string {
+// empty makes n empty tables of wide rows, called stem_0 and on, which are dropped when the test
+// ends.
+func (r *rig) empty(t testing.TB, stem string, n int) (names []string) {
 	t.Helper()
-	name := r.newName("table")
-	r.exec(t, "CREATE TABLE %s (%s, UNIQUE KEY entity (data_center, revision))", name, wide.columns)
-	t.Cleanup(func() { r.exec(t, "DROP TABLE %s", name) })
-	return name
+	for i := range n {
+		names = append(names, fmt.Sprintf("%s_%d", stem, i))
+		r.exec(t, "CREATE TABLE %s (%s, UNIQUE KEY entity (data_center, revision))", names[i], wide.columns)
+	}
+	t.Cleanup(func() { r.exec(t, "DROP TABLE %s", strings.Join(names, ", ")) })
+	return names
 }
 
 // newName returns a name that no topic, stream and table of the run has.
@@ -277,10 +272,7 @@ func (r *rig) profiler(t testing.TB) string {
 	t.Helper()
 	if r.profiling == "" {
 		r.profiling = filepath.Join(r.T.TempDir(), "bridge")
-		command := exec.Command("go", "build", "-o", r.profiling, "-tags", "bridge_pprof", "example.org/bridge/cmd/bridge")
-		if out, err := command.CombinedOutput(); err != nil {
-			t.Fatalf("%v: %s", err, out)
-		}
+		must.OK(t, testenv.Build(filepath.Dir(r.profiling), "bridge-pprof", []string{"CGO_ENABLED=0"}, "-trimpath", "-tags=bridge_pprof", "example.org/bridge/cmd/bridge"))
 	}
 	return r.profiling
 }

@@ -3,7 +3,6 @@ package bench
 import (
 	"fmt"
 	"path/filepath"
-	"strings"
 	"testing"
 	"time"
 
@@ -41,12 +40,7 @@ type work struct{ rows, statements, received, cpu float64 }
 // beside those of the rows.
 func shares(t testing.TB, r *rig, on counted, number int, s size) figures {
 	t.Helper()
-	var tables []string
-	for i := range s.shared {
-		tables = append(tables, fmt.Sprintf("shared_%d", i))
-		r.exec(t, "CREATE TABLE %s (%s)", tables[i], wide.columns)
-	}
-	t.Cleanup(func() { r.exec(t, "DROP TABLE %s", strings.Join(tables, ", ")) })
+	tables := r.empty(t, "shared", s.shared)
 	target, topic := r.newName("shares"), r.newName("progress")
 	e := r.streamEnv(event.Release, fmt.Sprintf("shared_{0..%d}", s.shared-1), on.open(t, target)).With(world.Env{
 		"BRIDGE_SINK_URL": on.String() + "://" + on.proxy.Addr(), "BRIDGE_CHECKPOINT_TOPIC": topic,

@@ -15,6 +15,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -124,10 +125,21 @@ func run(what string, command *exec.Cmd, env []string) error {
 	return nil
 }
 
-// ReadOnly makes a folder read-only for everybody, root too, but for folders in it, until the test
-// ends. That takes root: others get what a server gets that cannot be had.
-func ReadOnly(t testing.TB, dir string, writable ...string) {
+// ReadOnly makes a folder read-only for everybody, root too, but for folders in it, until end is
+// called or the test ends. Files that are open stay so. That takes root: others get what a server
+// gets that cannot be had.
+func ReadOnly(t testing.TB, dir string, writable ...string) (end func()) {
 	t.Helper()
+	var bound []string
+	end = func() {
+		for _, at := range slices.Backward(bound) {
+			if err := syscall.Unmount(at, syscall.MNT_DETACH); err != nil {
+				t.Errorf("unmount %s: %v", at, err)
+			}
+		}
+		bound = nil
+	}
+	t.Cleanup(end)
 	mount := func(at string, flags uintptr) {
 		if err := syscall.Mount(at, at, "", flags, ""); err != nil {
 			missing(t, "read-only folder", fmt.Errorf("mount %s, as root may: %w", at, err))
@@ -135,17 +147,14 @@ func ReadOnly(t testing.TB, dir string, writable ...string) {
 	}
 	bind := func(at string) {
 		mount(at, syscall.MS_BIND)
-		t.Cleanup(func() {
-			if err := syscall.Unmount(at, syscall.MNT_DETACH); err != nil {
-				t.Errorf("unmount %s: %v", at, err)
-			}
-		})
+		bound = append(bound, at)
 	}
 	bind(dir)
 	for _, folder := range writable {
 		bind(filepath.Join(dir, folder))
 	}
 	mount(dir, syscall.MS_BIND|syscall.MS_REMOUNT|syscall.MS_RDONLY|syscall.MS_NOSUID|syscall.MS_NODEV)
+	return end
 }
 
 // Foreign is a program that is not ours, and how it is run.

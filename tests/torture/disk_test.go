@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -80,14 +79,14 @@ var checkpointFaults = []fault{
 			for range 2 {
 				second := world.NewDaemon(tr.T, tr.Path, tr.Env.With(world.Env{"BRIDGE_HTTP_ADDR": "127.0.0.1:0"}))
 				second.Start()
-				status := tr.endOf(second)
+				status := second.Wait()
 				tr.says("the second process", status, second.Log.String(), tr.Checkpoint(), "in use by another process")
 				status, _, stderr := world.Command(tr.T, tr.Env, "checkpoint", "reset", facts)
 				tr.says("bridge checkpoint reset", status, stderr, tr.Checkpoint(), "in use by another process")
 				tr.flows()
 			}
 			if tr.Ended() {
-				tr.score.find("the first process ended")
+				tr.score.Find("the first process ended")
 			}
 		},
 	},
@@ -120,7 +119,7 @@ func damages(tr *trial, change func([]byte) []byte) {
 				select {
 				case <-tr.Done:
 					tr.cuts++
-					tr.says("with a damaged "+pattern, tr.Cmd.ProcessState.ExitCode(), tr.Log.String()[said:], "damaged", "restart bridge")
+					tr.says("with a damaged "+pattern, tr.Wait(), tr.Log.String()[said:], "damaged", "restart bridge")
 					tr.Start()
 				case <-time.After(50 * time.Millisecond):
 				}
@@ -146,17 +145,11 @@ var diskFaults = []fault{
 	},
 	{
 		name: "checkpoint-read-only", family: "disk and clock", what: "the checkpoint can be read and not be written for 30 s",
-		prepare: func(tr *trial) {
-			if err := immutableStops(tr.T.TempDir()); err != nil {
-				tr.cannot("a folder cannot be made immutable", err)
-			}
-			withFailpoints(tr)
-		},
+		prepare: withFailpoints,
 		inject: func(tr *trial) {
-			files := filepath.Join(tr.Checkpoint(), "db")
-			must.OK(tr.T, setImmutable(files, true))
-			defer func() { must.OK(tr.T, setImmutable(files, false)) }()
-			tr.waits("operation not permitted", 30*time.Second)
+			writable := testenv.ReadOnly(tr.T, filepath.Join(tr.Checkpoint(), "db"))
+			tr.waits("read-only file system", 30*time.Second)
+			writable()
 		},
 	},
 	{
@@ -194,7 +187,7 @@ var diskFaults = []fault{
 			for range tr.times(3) {
 				said := len(tr.Log.String())
 				tr.points.Set(failpoint.Action{Point: failpoint.ManifestSync, Error: "input/output error"})
-				status := tr.endOf(tr.Daemon)
+				status := tr.Wait()
 				tr.cuts++
 				tr.says("after a failed fsync of the manifest", status, tr.Log.String()[said:], "check its disk, then restart bridge", "input/output error")
 				tr.points.Set()
@@ -254,43 +247,18 @@ func fillDisk(t testing.TB, dir string) (empty func()) {
 // it lives and is not ready.
 func (tr *trial) waits(why string, d time.Duration) {
 	tr.T.Helper()
-	tr.unreadyFor(why, "checkpoint")
+	world.AwaitUnready(tr.T, tr.Daemon, why, "checkpoint")
 	tr.outage(d)
 	if code, body := tr.Get("/livez"); code != 200 {
-		tr.score.find("/livez is %d while the disk is away: %s", code, body)
+		tr.score.Find("/livez is %d while the disk is away: %s", code, body)
 	}
 	if code, body := tr.Get("/readyz"); code != 503 {
-		tr.score.find("/readyz is %d while the disk is away: %s", code, body)
+		tr.score.Find("/readyz is %d while the disk is away: %s", code, body)
 	}
 	// What comes back within 10 s of its end has no line of its own.
 	if !strings.Contains(tr.Log.String(), "dependency=checkpoint") {
-		tr.score.find("the log says nothing about the checkpoint: %s", why)
+		tr.score.Find("the log says nothing about the checkpoint: %s", why)
 	}
-}
-
-// immutableStops returns nil when no file can be made in a folder that is made immutable.
-func immutableStops(folder string) error {
-	err := setImmutable(folder, true)
-	if err == nil {
-		if os.WriteFile(filepath.Join(folder, "probe"), nil, 0o600) == nil {
-			err = errors.New("the file system lets files be made")
-		}
-		err = errors.Join(err, setImmutable(folder, false))
-	}
-	return err
-}
-
-// setImmutable switches the flag that keeps a folder as it is. It takes root, and a file system
-// that knows it.
-func setImmutable(path string, on bool) error {
-	how := "-i"
-	if on {
-		how = "+i"
-	}
-	if out, err := exec.Command("chattr", how, path).CombinedOutput(); err != nil {
-		return fmt.Errorf("%w: %s", err, out)
-	}
-	return nil
 }
 
 // clockFaults set the clocks of bridge's host and of the database wrong.
@@ -328,7 +296,7 @@ func hostClock(name, what, wrong string) fault {
 			tr.outage(30 * time.Second)
 			tr.flows()
 			if by := time.Until(tr.Shards(facts)[0].LastPoll).Abs(); by < 50*time.Minute {
-				tr.score.find("the program's clock was wrong by no more than %s", by)
+				tr.score.Find("the program's clock was wrong by no more than %s", by)
 			}
 			tr.terminate()
 			delete(tr.Env, failpoint.ClockVariable)

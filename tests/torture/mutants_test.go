@@ -232,7 +232,7 @@ func (h hunt) failing(t *testing.T) (s score) {
 	if err == nil || !strings.Contains(string(out), "--- FAIL: "+h.test) || !strings.Contains(string(out), h.shows) {
 		t.Fatalf("broke invariant %s, and %s of %s does not fail with %q: %v: %.2000s", h.breaks, h.test, h.pkg, h.shows, err, out)
 	}
-	s.find("%.600s", out)
+	s.Find("%.600s", out)
 	return s
 }
 

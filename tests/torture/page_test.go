@@ -55,16 +55,10 @@ type score struct {
 	Recovery seconds `json:"recoverySeconds"`
 	// LogLines counts the lines that the program wrote.
 	LogLines int `json:"logLines"`
-	// Passed is false when anything was not as it has to be; Findings say what.
-	Passed   bool     `json:"passed"`
-	Findings []string `json:"findings,omitempty"`
+	// Passed is false when anything was not as it has to be.
+	Passed bool `json:"passed"`
 	// took is the whole time of the trial.
 	took time.Duration
-}
-
-// find notes what is not as it has to be.
-func (s *score) find(format string, args ...any) {
-	s.Findings = append(s.Findings, fmt.Sprintf(format, args...))
 }
 
 // notRun begins the finding of a trial that was skipped: why follows.

@@ -2,7 +2,6 @@ package torture
 
 import (
 	"net/http"
-	"net/url"
 	"slices"
 	"strings"
 	"syscall"
@@ -10,7 +9,6 @@ import (
 
 	"example.org/bridge/sink"
 	"example.org/bridge/tests/faulty/failpoint"
-	"example.org/bridge/tests/must"
 	"example.org/bridge/tests/testenv"
 	"example.org/bridge/tests/world"
 )
@@ -68,7 +66,7 @@ var pointFaults = []fault{
 			begun := time.Now()
 			for limit := begun.Add(tr.within(50 * time.Second)); time.Now().Before(limit); world.Pause(time.Second) {
 				if code, body := tr.Get("/livez"); code != http.StatusOK {
-					tr.score.find("/livez is %d %s after it: %s", code, time.Since(begun), body)
+					tr.score.Find("/livez is %d %s after it: %s", code, time.Since(begun), body)
 				}
 			}
 			if !*tortureShort {
@@ -98,11 +96,8 @@ func killedAt(name, when string, points ...failpoint.Point) fault {
 					// A slow machine passes the point too seldom.
 					tr.points.Set(kills(points, 1)...)
 				}
-				tr.endOf(tr.Daemon)
+				tr.WaitKilled()
 				tr.cuts++
-				if by := tr.Cmd.ProcessState.Sys().(syscall.WaitStatus); by.Signal() != syscall.SIGKILL {
-					tr.score.find("the program ended by itself: %v", tr.Cmd.ProcessState)
-				}
 				if turn == tr.times(12)-1 {
 					tr.points.Set()
 				}
@@ -235,7 +230,7 @@ var serverFaults = slices.Concat(
 			name: "connections-killed", family: "database", what: "all connections of bridge killed, every 100 ms for 5 s", soaks: true,
 			inject: func(tr *trial) {
 				killed := 0
-				tr.often(5*time.Second, 100*time.Millisecond, func() { killed += tr.servers.db.KillConnections(tr.T, tr.reader()) })
+				tr.often(5*time.Second, 100*time.Millisecond, func() { killed += tr.servers.db.KillConnections(tr.T, tr.World.User) })
 				tr.met(killed, "no connection was there to be killed")
 			},
 		},
@@ -243,7 +238,7 @@ var serverFaults = slices.Concat(
 			name: "queries-killed", family: "database", what: "the statements of bridge killed in mid-result, every 2 ms for 5 s", soaks: true,
 			inject: func(tr *trial) {
 				killed := 0
-				tr.often(5*time.Second, 2*time.Millisecond, func() { killed += tr.servers.db.KillQueries(tr.T, tr.reader()) })
+				tr.often(5*time.Second, 2*time.Millisecond, func() { killed += tr.servers.db.KillQueries(tr.T, tr.World.User) })
 				tr.met(killed, "no statement was there to be killed")
 			},
 		},
@@ -279,7 +274,7 @@ var serverFaults = slices.Concat(
 					ids[m.Headers[sink.HeaderRowID]] = true
 				}
 				if uint64(len(published)) != rows || uint64(len(ids)) != rows {
-					tr.score.find("elsewhere: %d messages of %d rows, there are %d", len(published), len(ids), rows)
+					tr.score.Find("elsewhere: %d messages of %d rows, there are %d", len(published), len(ids), rows)
 				}
 			},
 		},
@@ -395,11 +390,4 @@ func (tr *trial) often(d, every time.Duration, do func()) {
 	for end := time.Now().Add(d); time.Now().Before(end); <-tick.C {
 		do()
 	}
-}
-
-// reader is the login with which bridge reads.
-func (tr *trial) reader() string {
-	tr.T.Helper()
-	u := must.Get(url.Parse(tr.World.URL))(tr.T)
-	return u.User.Username()
 }

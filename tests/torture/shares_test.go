@@ -148,8 +148,8 @@ func (tr *trial) changeShares(number int) {
 		tr.woken += woken
 	}
 	former.Signal(syscall.SIGCONT)
-	if status := tr.endOf(former); status != 1 {
-		tr.score.find("a process of a former number has ended with status %d", status)
+	if status := former.Wait(); status != 1 {
+		tr.score.Find("a process of a former number has ended with status %d", status)
 	}
 }
 

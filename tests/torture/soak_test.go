@@ -170,8 +170,7 @@ func (on *servers) soak(t *testing.T, d time.Duration) (s soakScore) {
 		s.Sections = append(s.Sections, one)
 	}
 	s.Rows = tr.written()
-	tr.score.Figures = judged.Figures()
-	tr.conclude()
+	tr.conclude(judged.Figures())
 	return s
 }
 

@@ -207,7 +207,7 @@ var contentsFaults = []fault{
 					c.Discard, c.MaxMsgs = jetstream.DiscardNew, int64(now.Msgs)+20
 				})
 			}
-			tr.unreadyFor("maximum messages")
+			world.AwaitUnready(tr.T, tr.Daemon, "maximum messages")
 			tr.outage(20 * time.Second)
 			for _, stream := range bothStreams {
 				tr.Bus.Configure(tr.T, tr.Destination(stream), func(c *jetstream.StreamConfig, _ jetstream.StreamState) { c.MaxMsgs = -1 })

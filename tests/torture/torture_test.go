@@ -178,14 +178,10 @@ func (m *matrix) work(t *testing.T, on *servers, queue <-chan fault) {
 				defer func() { <-crowded }()
 			}
 			tr, begun := on.trial(f), time.Now()
-			// Also a trial that ends early has its row. One that was skipped has not passed; with
-			// CI=true it has failed, unless it cannot be run on this machine.
+			// Also a trial that ends early has its row. One that was skipped has not passed.
 			defer func() {
 				if t.Skipped() {
-					tr.score.find("%s: %s", notRun, cmp.Or(tr.impossible, "it was skipped, see its log"))
-					if tr.impossible == "" && os.Getenv("CI") == "true" {
-						t.Errorf("%s on %s was skipped", f.name, tr.score.Bus)
-					}
+					tr.score.Find("%s: it was skipped, see its log", notRun)
 				}
 				tr.score.Passed, tr.score.took = !t.Failed() && !t.Skipped(), time.Since(begun)
 				m.add(tr.score)

@@ -1,7 +1,6 @@
 package torture
 
 import (
-	"fmt"
 	"math/rand/v2"
 	"net/http"
 	"slices"
@@ -37,10 +36,8 @@ type trial struct {
 	crowded bool
 	// cuts is how often the program, or a bus that does not drop repeats, was cut off in the midst
 	// of batches.
-	cuts int
-	// impossible says why the trial cannot be run on this machine, empty where it can.
-	impossible string
-	score      score
+	cuts  int
+	score score
 }
 
 // facts and entities are the streams of a trial, named as their tables.
@@ -91,8 +88,7 @@ func (tr *trial) run(t testing.TB, path string) {
 	}
 	tr.AllPublished()
 	frozen := tr.group != nil && tr.group.Unfenced() || tr.woken > 0
-	tr.score.Figures = tr.Figures(world.Expect{Lossy: f.loses, Altered: tr.altered, Frozen: frozen})
-	tr.conclude()
+	tr.conclude(tr.Figures(world.Expect{Lossy: f.loses, Altered: tr.altered, Frozen: frozen}))
 }
 
 // sideBySide reports whether eight trials share the machine: with more load, all of them wait for a
@@ -159,8 +155,10 @@ func (tr *trial) recovers() {
 }
 
 // conclude fails the test for what is wrong with the figures. Invariant 6 bounds the repeats.
-func (tr *trial) conclude() {
+func (tr *trial) conclude(f world.Figures) {
 	tr.T.Helper()
+	f.Findings = append(tr.score.Findings, f.Findings...)
+	tr.score.Figures = f
 	s, bound, cuts := &tr.score, 0, tr.cuts
 	if tr.group != nil {
 		cuts += tr.group.Starved()
@@ -170,20 +168,12 @@ func (tr *trial) conclude() {
 	}
 	s.BoundRepeats(bound)
 	if rows, _ := strconv.Atoi(tr.Env["BRIDGE_BATCH_ROWS"]); s.Behind > tr.woken*rows && tr.woken > 0 {
-		s.find("%d messages came behind those of a later owner, at most %d may", s.Behind, tr.woken*rows)
+		s.Find("%d messages came behind those of a later owner, at most %d may", s.Behind, tr.woken*rows)
 	}
-	s.Findings = append(s.Findings, s.Wrongs...)
 	s.LogLines = tr.Log.Lines()
 	if len(s.Findings) > 0 {
 		tr.T.Errorf("%s", strings.Join(s.Findings, "\n"))
 	}
-}
-
-// cannot skips a trial that this machine does not let be run.
-func (tr *trial) cannot(why string, err error) {
-	tr.T.Helper()
-	tr.impossible = fmt.Sprintf("%s: %v", why, err)
-	tr.T.Skip(tr.impossible)
 }
 
 // kill ends the program with SIGKILL.
@@ -196,7 +186,7 @@ func (tr *trial) kill() {
 func (tr *trial) terminate() {
 	tr.T.Helper()
 	if status, _ := tr.Term(); status != 0 {
-		tr.score.find("exit status %d after SIGTERM", status)
+		tr.score.Find("exit status %d after SIGTERM", status)
 	}
 }
 
@@ -212,17 +202,6 @@ func (tr *trial) stops() {
 
 // syncWithin is more than the time between two syncs of the checkpoint.
 const syncWithin = 100 * time.Second
-
-// endOf waits for the end of a program and returns its exit status.
-func (tr *trial) endOf(d *world.Daemon) int {
-	tr.T.Helper()
-	select {
-	case <-d.Done:
-	case <-time.After(syncWithin):
-		tr.T.Fatalf("the program has not ended within %s", syncWithin)
-	}
-	return d.Cmd.ProcessState.ExitCode()
-}
 
 // outage lets a while pass in which something is away.
 func (tr *trial) outage(d time.Duration) { world.Pause(tr.within(d)) }
@@ -249,11 +228,11 @@ func (tr *trial) sometime(d time.Duration) { world.Pause(time.Duration(tr.rng.In
 // says notes it when what ended with a status has not failed, or has not said all of words.
 func (tr *trial) says(who string, status int, text string, words ...string) {
 	if status != 1 {
-		tr.score.find("%s: exit status %d, want 1: %.600s", who, status, text)
+		tr.score.Find("%s: exit status %d, want 1: %.600s", who, status, text)
 	}
 	for _, word := range words {
 		if !strings.Contains(text, word) {
-			tr.score.find("%s: nothing about %q: %.600s", who, word, text)
+			tr.score.Find("%s: nothing about %q: %.600s", who, word, text)
 		}
 	}
 }
@@ -262,7 +241,7 @@ func (tr *trial) says(who string, status int, text string, words ...string) {
 // come first.
 func (tr *trial) met(count int, otherwise string) {
 	if count == 0 && tr.fault.name != soakName {
-		tr.score.find("the harm has met nothing: %s", otherwise)
+		tr.score.Find("the harm has met nothing: %s", otherwise)
 	}
 }
 
@@ -274,30 +253,11 @@ func (tr *trial) goesOn(stream string) {
 	world.Eventually(tr.T, time.Minute, stream+" goes on", func() bool { return tr.Position(stream) >= id })
 }
 
-// shardStops waits until a stream has stopped for a reason that names all of words, and returns it.
-func (tr *trial) shardStops(stream string, words ...string) (reason string) {
+// shardStops waits until a stream has stopped for a reason that names all of words.
+func (tr *trial) shardStops(stream string, words ...string) {
 	tr.T.Helper()
-	world.Eventually(tr.T, 2*time.Minute, stream+" stops", func() bool {
-		shards := tr.Shards(stream)
-		if len(shards) != 1 || shards[0].State != "stopped" {
-			return false
-		}
-		reason = shards[0].LastError
-		return true
-	})
-	for _, word := range words {
-		if !strings.Contains(reason, word) {
-			tr.score.find("%s stops and does not say %q: %s", stream, word, reason)
-		}
-	}
+	world.AwaitStopped(tr.T, tr.Daemon, stream, words...)
 	if code, body := tr.Get("/readyz"); code != http.StatusServiceUnavailable || !strings.Contains(body, stream) {
-		tr.score.find("%s has stopped, /readyz says %d: %s", stream, code, body)
+		tr.score.Find("%s has stopped, /readyz says %d: %s", stream, code, body)
 	}
-	return reason
-}
-
-// unreadyFor waits until the program is unready for a reason that has some phrases in it.
-func (tr *trial) unreadyFor(phrases ...string) {
-	tr.T.Helper()
-	world.AwaitUnready(tr.T, tr.Daemon, phrases...)
 }

@@ -4,7 +4,6 @@ import (
 	"flag"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -37,11 +36,7 @@ func TestTheWayOfARow(t *testing.T) {
 	list := must.Get(overlay(root, dir))(t)
 	path, file := filepath.Join(dir, "bridge"), filepath.Join(dir, "trace")
 	// As it ships, so that what it depends on is compiled once for all tests.
-	build := exec.Command("go", "build", "-trimpath", "-ldflags=-w", "-overlay="+list, "-o", path, "./cmd/bridge")
-	build.Dir, build.Env = root, append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, out)
-	}
+	must.OK(t, testenv.Build(dir, "bridge-way", []string{"CGO_ENABLED=0"}, "-trimpath", "-ldflags=-w", "-overlay="+list, "example.org/bridge/cmd/bridge"))
 	w := world.Empty(t, testenv.MariaDB(t))
 	w.Exec("CREATE TABLE facts (id bigint unsigned NOT NULL AUTO_INCREMENT PRIMARY KEY, name varchar(64) NOT NULL, " +
 		"created timestamp(3) NOT NULL DEFAULT CURRENT_TIMESTAMP(3), note varchar(64) NOT NULL)")

@@ -137,16 +137,23 @@ func (d *Daemon) Ended() bool {
 	}
 }
 
-// Wait waits until the daemon has ended by itself and returns the signal that ended it, -1 where
-// none did.
-func (d *Daemon) Wait() syscall.Signal {
+// Wait waits until the daemon has ended and returns its exit status, -1 where a signal ended it.
+func (d *Daemon) Wait() (status int) {
 	d.T.Helper()
 	select {
 	case <-d.Done:
 	case <-time.After(busy * time.Minute):
 		d.T.Fatalf("not ended within %s", busy*time.Minute)
 	}
-	return d.Cmd.ProcessState.Sys().(syscall.WaitStatus).Signal()
+	return d.Cmd.ProcessState.ExitCode()
+}
+
+// WaitKilled waits until the daemon has ended, and fails the test unless that was by SIGKILL.
+func (d *Daemon) WaitKilled() {
+	d.T.Helper()
+	if d.Wait(); d.Cmd.ProcessState.Sys().(syscall.WaitStatus).Signal() != syscall.SIGKILL {
+		d.T.Fatalf("the program has ended by itself: %v", d.Cmd.ProcessState)
+	}
 }
 
 // Term ends the daemon with SIGTERM and returns its exit status and how long it took.
@@ -154,12 +161,7 @@ func (d *Daemon) Term() (status int, took time.Duration) {
 	d.T.Helper()
 	started := time.Now()
 	d.Signal(syscall.SIGTERM)
-	select {
-	case <-d.Done:
-	case <-time.After(busy * time.Minute):
-		d.T.Fatalf("not ended %s after SIGTERM", busy*time.Minute)
-	}
-	return d.Cmd.ProcessState.ExitCode(), time.Since(started)
+	return d.Wait(), time.Since(started)
 }
 
 // Ends ends the daemon with SIGTERM, and fails the test unless its exit status is 0.

@@ -145,13 +145,13 @@ type Figures struct {
 	Behind int `json:"behind,omitempty"`
 	// Late counts the late rows of Orders.
 	Late int `json:"-"`
-	// Wrongs say what is not as it has to be.
-	Wrongs []string `json:"-"`
+	// Findings say what is not as it has to be.
+	Findings []string `json:"findings,omitempty"`
 }
 
 // Find notes what is not as it has to be.
 func (f *Figures) Find(format string, args ...any) {
-	f.Wrongs = append(f.Wrongs, fmt.Sprintf(format, args...))
+	f.Findings = append(f.Findings, fmt.Sprintf(format, args...))
 }
 
 func (f *Figures) count(stream string, v *Verdict) {
@@ -197,7 +197,7 @@ func (p *Publisher) figures(rows, entities *Verdict, expect Expect) (f Figures) 
 	f.Orphans, f.Restated, f.Behind = entities.Orphans, entities.Restated, rows.Behind+entities.Behind
 	f.count(Strict, entities)
 	for _, d := range p.processes() {
-		f.Wrongs = append(f.Wrongs, repeatedComplaints(d.Log.String())...)
+		f.Findings = append(f.Findings, repeatedComplaints(d.Log.String())...)
 	}
 	p.verify(&f, expect)
 	return f
@@ -260,8 +260,8 @@ func (p *Publisher) MustHold(repeats int, expect Expect) Figures {
 	f := p.Figures(expect)
 	f.BoundRepeats(repeats)
 	p.T.Logf("%s: %+v", p.Bus, f)
-	if len(f.Wrongs) > 0 {
-		p.T.Error(strings.Join(f.Wrongs, "\n"))
+	if len(f.Findings) > 0 {
+		p.T.Error(strings.Join(f.Findings, "\n"))
 	}
 	return f
 }

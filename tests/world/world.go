@@ -52,8 +52,10 @@ type World struct {
 	T testing.TB
 	// Name is the database, and the stem of the names of destinations.
 	Name string
-	// URL is the address of a login that may SELECT, DB an administrator's way to the tables.
-	URL      string
+	// URL is the address of a login that may SELECT, User and Password are its own; DB is an
+	// administrator's way to the tables.
+	URL, User, Password string
+
 	DB       *sql.DB
 	Server   *testenv.DatabaseServer
 	Rows     *workload.Workload
@@ -80,11 +82,11 @@ func New(t testing.TB, o Options) *World {
 		w.Name = primary.NewDatabase(t)
 		w.DB = primary.Admin(t, w.Name)
 		w.DB.SetMaxIdleConns(64)
-		user := "reader_" + w.Name[max(0, len(w.Name)-12):]
-		w.Exec(fmt.Sprintf("DROP USER IF EXISTS '%s'@'%%'", user))
-		w.Exec(fmt.Sprintf("CREATE USER '%s'@'%%' IDENTIFIED BY 'pa:ss@w/ord'", user))
-		w.Exec(fmt.Sprintf("GRANT SELECT ON `%s`.* TO '%s'@'%%'", w.Name, user))
-		w.URL = w.Server.URL(user, "pa:ss@w/ord", w.Name)
+		w.User, w.Password = "reader_"+w.Name[max(0, len(w.Name)-12):], "pa:ss@w/ord"
+		w.Exec(fmt.Sprintf("DROP USER IF EXISTS '%s'@'%%'", w.User))
+		w.Exec(fmt.Sprintf("CREATE USER '%s'@'%%' IDENTIFIED BY '%s'", w.User, w.Password))
+		w.Exec(fmt.Sprintf("GRANT SELECT ON `%s`.* TO '%s'@'%%'", w.Name, w.User))
+		w.URL = w.Server.URL(w.User, w.Password, w.Name)
 	}
 	if o.Rows != nil {
 		rows := *o.Rows
