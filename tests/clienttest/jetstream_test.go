@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"log/slog"
 	"net"
 	"strings"
 	"sync"
@@ -74,24 +73,13 @@ func TestAHandlerThatTakesLong(t *testing.T) {
 	w := clienttest.NewWriter(t, f.Sink, f.Destination, 1)
 	w.Write(2, 2)
 	given := make(chan string, 10)
-	ctx, cancel := context.WithCancel(t.Context())
-	var running sync.WaitGroup
-	defer running.Wait()
-	defer cancel()
 	for range 2 {
-		o := client.Options{Stream: clienttest.Stream, Destinations: []string{f.Reads}, Logger: slog.New(slog.DiscardHandler)}
-		events, err := client.NewEvents(f.Bus, "slow", o, func(ctx context.Context, e client.Event) error {
+		clienttest.Handle(t, f.Bus, "slow", options(f.Reads), func(ctx context.Context, e client.Event) error {
 			given <- e.ID
 			if e.ID == w.IDs[0] {
 				return backoff.Pause(ctx, 25*time.Second)
 			}
 			return nil
-		})
-		must.OK(t, err)
-		running.Go(func() {
-			if err := events.Run(ctx); err != nil {
-				t.Errorf("Run ends with %v", err)
-			}
 		})
 	}
 	for i, want := range w.IDs {
@@ -153,9 +141,7 @@ func TestAHandlerThatIsCutOff(t *testing.T) {
 				return ctx.Err()
 			}
 			for _, bus := range []client.Bus{bus, f.Bus} {
-				o := client.Options{Stream: clienttest.Stream, Destinations: []string{f.Reads}, Logger: slog.New(slog.DiscardHandler)}
-				events := must.Get(client.NewEvents(bus, "g", o, handle))(t)
-				clienttest.Start(t, events.Run)
+				clienttest.Handle(t, bus, "g", options(f.Reads), handle)
 				<-begun
 			}
 			for _, want := range []string{"the context has ended", w.IDs[0], w.IDs[1]} {
@@ -174,14 +160,10 @@ func TestAStreamThatIsMadeLater(t *testing.T) {
 	server := testenv.AnyNATS(t)
 	f, later := onStream(t, server), testenv.NewStreamName()
 	given := make(chan string, 10)
-	events, err := client.NewEvents(f.Bus, "g", client.Options{
-		Stream: clienttest.Stream, Destinations: []string{f.Reads, later + ".*"}, Logger: slog.New(slog.DiscardHandler),
-	}, func(_ context.Context, e client.Event) error {
+	events, _ := clienttest.Handle(t, f.Bus, "g", options(f.Reads, later+".*"), func(_ context.Context, e client.Event) error {
 		given <- e.ID
 		return nil
 	})
-	must.OK(t, err)
-	clienttest.Start(t, events.Run)
 	for n := range 2 {
 		if n == 1 {
 			f = onStream(t, server, later)
@@ -193,12 +175,6 @@ func TestAStreamThatIsMadeLater(t *testing.T) {
 		case <-time.After(time.Minute):
 			t.Fatalf("no event of %s is handed out: %v", f.Destination, events.Err())
 		}
-	}
-}
-
-func TestOptionsNeedURLs(t *testing.T) {
-	if _, err := jetstream.New(jetstream.Options{}); err == nil || !strings.Contains(err.Error(), "URLs") {
-		t.Errorf("New returns %v", err)
 	}
 }
 

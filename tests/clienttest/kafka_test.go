@@ -104,15 +104,10 @@ func TestTopicsThatAreMissing(t *testing.T) {
 		return nil, errors.New("not now"), true
 	})
 	handled := make(chan string, 100)
-	o := client.Options{Stream: clienttest.Stream, Destinations: []string{"there", "late"}, Logger: slog.New(slog.DiscardHandler)}
-	events, err := client.NewEvents(kafkaBus(t, c.ListenAddrs()), "g", o, func(_ context.Context, e client.Event) error {
+	events, _ := clienttest.Handle(t, kafkaBus(t, c.ListenAddrs()), "g", options("there", "late"), func(_ context.Context, e client.Event) error {
 		handled <- e.ID
 		return nil
 	})
-	must.OK(t, err)
-	ctx, cancel := context.WithCancel(t.Context())
-	done := make(chan error, 1)
-	go func() { done <- events.Run(ctx) }()
 	write := func(topic string) {
 		t.Helper()
 		w := clienttest.NewWriter(t, kafkaSink(t, c.ListenAddrs()), topic, 1)
@@ -142,16 +137,6 @@ func TestTopicsThatAreMissing(t *testing.T) {
 	// Each change is worth one, or two where it is met half way.
 	if n := joins.Load(); n > 8 {
 		t.Errorf("it has joined %d times", n)
-	}
-	cancel()
-	if err := <-done; err != nil {
-		t.Error(err)
-	}
-}
-
-func TestOptionsNeedBrokers(t *testing.T) {
-	if _, err := kafka.New(kafka.Options{}); err == nil || !strings.Contains(err.Error(), "Brokers") {
-		t.Errorf("New returns %v", err)
 	}
 }
 

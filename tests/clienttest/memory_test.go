@@ -100,14 +100,7 @@ func options(destinations ...string) client.Options {
 
 // contents returns what a table holds, as one text.
 func contents(t *client.Table) string {
-	all := make(map[string]string)
-	for e := range t.All() {
-		var data struct{ Says string }
-		if err := e.Decode(&data); err != nil {
-			return err.Error()
-		}
-		all[e.Key] = data.Says
-	}
+	all := clienttest.Says(t)
 	var parts []string
 	for _, key := range slices.Sorted(maps.Keys(all)) {
 		parts = append(parts, key+"="+all[key])

@@ -81,6 +81,13 @@ func Start(t testing.TB, f func(context.Context) error) (stop func()) {
 	return stop
 }
 
+// Handle has a process of a group give events to a handler, as Start says.
+func Handle(t testing.TB, b client.Bus, group string, o client.Options, handler client.Handler) (events *client.Events, stop func()) {
+	t.Helper()
+	events = must.Get(client.NewEvents(b, group, o, handler))(t)
+	return events, Start(t, events.Run)
+}
+
 func table(t testing.TB, f *Fixture) *client.Table {
 	t.Helper()
 	table := must.Get(client.NewTable(f.Bus, f.options()))(t)
@@ -115,16 +122,22 @@ func eventually(t testing.TB, what func() string) {
 	}
 }
 
-// differs says how a table differs from what it should be.
-func differs(table *client.Table, want map[string]string) string {
-	got := make(map[string]string)
+// Says returns what each entity of a table says.
+func Says(table *client.Table) map[string]string {
+	all := make(map[string]string)
 	for e := range table.All() {
 		var data struct{ Says string }
 		if err := e.Decode(&data); err != nil {
-			return err.Error()
+			data.Says = err.Error()
 		}
-		got[e.Key] = data.Says
+		all[e.Key] = data.Says
 	}
+	return all
+}
+
+// differs says how a table differs from what it should be.
+func differs(table *client.Table, want map[string]string) string {
+	got := Says(table)
 	if maps.Equal(got, want) {
 		return ""
 	}
@@ -283,16 +296,15 @@ func (h *heard) check(t testing.TB, most int) {
 	}
 }
 
-func process(t testing.TB, f *Fixture, h *heard, number int) (stop func()) {
+func process(t testing.TB, f *Fixture, h *heard, number int) (events *client.Events, stop func()) {
 	t.Helper()
-	events := must.Get(client.NewEvents(f.Bus, f.group(), f.options(), h.handler(number)))(t)
-	return Start(t, events.Run)
+	return Handle(t, f.Bus, f.group(), f.options(), h.handler(number))
 }
 
 func testEvents(t *testing.T, f Fixture) {
 	h, w := newHeard(), NewWriter(t, f.Sink, f.Destination, 1)
 	w.Write(200, 50)
-	first := process(t, &f, h, 1)
+	_, first := process(t, &f, h, 1)
 	eventually(t, func() string { return h.lacks(w.IDs) })
 	process(t, &f, h, 2)
 	if f.Shares {
@@ -323,8 +335,7 @@ func testEventsOverARestart(t *testing.T, f Fixture) {
 	}
 	h, w := newHeard(), NewWriter(t, f.Sink, f.Destination, 1)
 	w.Write(300, 50)
-	events := must.Get(client.NewEvents(f.Bus, f.group(), f.options(), h.handler(1)))(t)
-	Start(t, events.Run)
+	events, _ := process(t, &f, h, 1)
 	eventually(t, func() string { return h.lacks(w.IDs) })
 	f.Restart(t)
 	// The fault may stay until the next event of the TP, or for a minute.

@@ -110,14 +110,11 @@ func Bench(b *testing.B, f Fixture) {
 	before := heap()
 	for b.Loop() {
 		table := must.Get(client.NewTable(f.Bus, f.options()))(b)
-		ctx, cancel := context.WithCancel(b.Context())
-		done := make(chan error, 1)
-		go func() { done <- table.Run(ctx) }()
+		stop := Start(b, table.Run)
 		ready(b, table)
 		b.StopTimer()
 		entities := table.Len()
-		cancel()
-		must.OK(b, <-done)
+		stop()
 		b.ReportMetric(float64(heap()-before)/float64(entities), "B/entity")
 		runtime.KeepAlive(table)
 		b.StartTimer()
@@ -136,7 +133,7 @@ func BenchEvents(b *testing.B, f Fixture) {
 	for n := 0; b.Loop(); n++ {
 		handled, done := 0, make(chan struct{})
 		var mu sync.Mutex
-		events, err := client.NewEvents(f.Bus, fmt.Sprint("bench-", n, "-", b.N), f.options(), func(context.Context, client.Event) error {
+		_, stop := Handle(b, f.Bus, fmt.Sprint("bench-", n, "-", b.N), f.options(), func(context.Context, client.Event) error {
 			mu.Lock()
 			defer mu.Unlock()
 			if handled++; handled == count {
@@ -144,8 +141,6 @@ func BenchEvents(b *testing.B, f Fixture) {
 			}
 			return nil
 		})
-		must.OK(b, err)
-		stop := Start(b, events.Run)
 		<-done
 		b.StopTimer()
 		stop()

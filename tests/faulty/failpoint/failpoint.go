@@ -45,10 +45,6 @@ const checkEvery = 50 * time.Millisecond
 type list struct {
 	// path is the file, empty where there are no actions.
 	path string
-	// kill ends the process, refuse does so because of an invalid list; neither returns, save in
-	// tests. stop has the process stand still.
-	kill, stop func()
-	refuse     func(error)
 
 	mu   sync.Mutex
 	text []byte
@@ -85,10 +81,10 @@ func (l *list) load() error {
 func (l *list) pass(point Point) (shift time.Duration, err error) {
 	a, changes := l.next(point)
 	if a.Kill {
-		l.kill()
+		kill()
 	}
 	if a.Stop {
-		l.stop()
+		stop()
 	}
 	if a.Sleep > 0 {
 		time.Sleep(a.Sleep)
@@ -110,7 +106,7 @@ func (l *list) next(point Point) (Action, int) {
 	defer l.mu.Unlock()
 	if l.path != "" && time.Since(l.checked) >= checkEvery {
 		if err := l.load(); err != nil {
-			l.refuse(err)
+			refuse(Variable, err)
 		}
 	}
 	i := slices.IndexFunc(l.actions, func(a Action) bool { return a.Point == point })
@@ -130,12 +126,8 @@ func (l *list) next(point Point) (Action, int) {
 
 // listed is loaded before main, so that an invalid list ends the process at its start.
 var listed = func() *list {
-	l := &list{path: os.Getenv(Variable), kill: kill, stop: stop, refuse: func(err error) { refuse(Variable, err) }}
-	if l.path != "" {
-		if err := l.load(); err != nil {
-			l.refuse(err)
-		}
-	}
+	l := &list{path: os.Getenv(Variable)}
+	l.next("")
 	return l
 }()
 
@@ -148,7 +140,7 @@ func At(point Point) error {
 // Pass passes a point that cannot fail.
 func Pass(point Point) {
 	if err := At(point); err != nil {
-		listed.refuse(fmt.Errorf("%s cannot fail", point))
+		refuse(Variable, fmt.Errorf("%s cannot fail", point))
 	}
 }
 
@@ -201,7 +193,7 @@ func Mutant(d string) bool {
 	return true
 }
 
-// kill ends the process as kill -9 does.
+// kill ends the process as kill -9 does, and does not return.
 func kill() {
 	_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
 	select {}
