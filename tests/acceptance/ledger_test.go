@@ -253,7 +253,7 @@ func TestWhereIDsComeFrom(t *testing.T) {
 	segments := func(containers int) workload.Options {
 		const rate = 200
 		return workload.Options{
-			IDs: workload.Segments{Containers: containers}, Writers: 8, Rate: rate, Commits: int(rate * length.Seconds()), Seed: uint64(containers),
+			IDs: workload.IDs{Containers: containers}, Writers: 8, Rate: rate, Commits: int(rate * length.Seconds()), Seed: uint64(containers),
 			Hold: workload.Hold{Short: 5 * time.Millisecond, Long: 2 * time.Second, LongShare: 0.001},
 			// An entity that is written again has the lower id as often as not.
 			Mix: workload.Mix{Rollback: 0.01, Replace: 0.25},
@@ -261,7 +261,7 @@ func TestWhereIDsComeFrom(t *testing.T) {
 	}
 	strides := func(nodes int) workload.Options {
 		opts := steadily(past() + 15*time.Second)
-		opts.IDs, opts.Writers, opts.Seed = workload.Strides{Nodes: nodes, Silence: past()}, 2*nodes, uint64(nodes)
+		opts.IDs, opts.Writers, opts.Seed = workload.IDs{Nodes: nodes, Silence: past()}, 2*nodes, uint64(nodes)
 		return opts
 	}
 	file := func(ids workload.IDs) workload.Options {
@@ -271,7 +271,7 @@ func TestWhereIDsComeFrom(t *testing.T) {
 	}
 	for name, c := range map[string]issuer{
 		"64 tables in strict order": {testenv.MariaDB, nats, "auto", "100ms", workload.Options{
-			IDs: workload.Ordered{}, Writers: 16, Commits: 1500, Rate: 150, Seed: 3,
+			IDs: workload.IDs{Tables: 64, Ordered: true}, Writers: 16, Commits: 1500, Rate: 150, Seed: 3,
 			Hold: workload.Hold{Short: 5 * time.Millisecond, Long: 5 * time.Second, LongShare: 0.02},
 			Mix:  workload.Mix{Rollback: 0.05, Burn: 0.02, MultiRow: 0.05, Replace: 0.05},
 		}, world.Expect{}, 0, 0, false, false},
@@ -279,8 +279,8 @@ func TestWhereIDsComeFrom(t *testing.T) {
 		"blocks of 10 containers": {testenv.MariaDB, nats, "segmented", "1s", segments(10), steady, 0.99, time.Second + slack, false, false},
 		"3 nodes":                 {everyThird, nats, "auto", "1s", strides(3), steady, 1, sweepTime + time.Second + slack, true, false},
 		"7 nodes":                 {testenv.MariaDB, nats, "strided", "1s", strides(7), steady, 1, sweepTime + time.Second + slack, true, false},
-		"a file":                  {nil, nats, "auto", "0s", file(workload.AutoIncrement{}), steady, 0.99, slack, false, true},
-		"blocks in a file":        {nil, nats, "segmented", "0s", file(workload.Segments{Block: 500}), steady, 0.99, slack, false, false},
+		"a file":                  {nil, nats, "auto", "0s", file(workload.IDs{}), steady, 0.99, slack, false, true},
+		"blocks in a file":        {nil, nats, "segmented", "0s", file(workload.IDs{Containers: 3, Block: 500}), steady, 0.99, slack, false, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

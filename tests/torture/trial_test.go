@@ -122,7 +122,7 @@ func (tr *trial) prepare(t testing.TB, path string, rows workload.Options, state
 		env["BRIDGE_POLL_INTERVAL"] = "250ms"
 	}
 	if tr.fault.shares > 0 {
-		rows.IDs, env["BRIDGE_BATCH_ROWS"] = workload.Spread(12), "2"
+		rows.IDs, env["BRIDGE_BATCH_ROWS"] = workload.IDs{Tables: 12}, "2"
 	}
 	w := world.New(t, world.Options{Database: tr.servers.db, Rows: &rows, Entities: &states})
 	tr.Publisher = w.Publish(tr.servers.bus, world.Publishing{Path: path, Env: env})

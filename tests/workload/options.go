@@ -6,7 +6,6 @@ import (
 	"database/sql"
 	"fmt"
 	"math/rand/v2"
-	"slices"
 	"time"
 
 	"example.org/bridge/client/backoff"
@@ -25,8 +24,7 @@ type Options struct {
 	// DB is the application's pool, which should keep an idle connection for each writer.
 	DB      *sql.DB
 	Dialect Dialect
-	// IDs is where ids come from. Defaults to AutoIncrement.
-	IDs IDs
+	IDs     IDs
 	// Writers is how many transactions are open at the same time, at most. Defaults to 1.
 	Writers int
 	// Commits is how many transactions to commit; 0 goes on until the context ends.
@@ -83,16 +81,26 @@ func (h Hold) choose(rng *rand.Rand) time.Duration {
 	return time.Duration(rng.Float64() * float64(bound))
 }
 
-// IDs is where ids come from: AutoIncrement, Spread, Strides, Segments or Ordered.
-type IDs interface {
-	// tables returns where rows go.
-	tables() []string
-	// start returns what draws ids, for one caller at a time.
-	start() drawer
+// IDs is where ids come from. The zero value leaves them to the database.
+type IDs struct {
+	// Tables is how many there are, orders_0 and on; 0 is the table orders alone.
+	Tables int
+	// Ordered is the strictly ordered number issuer of each table: ids are drawn in order and
+	// committed out of order.
+	Ordered bool
+	// Nodes is how many nodes there are with a counter each, whose ids interleave, as with
+	// auto_increment_increment on several primaries. A writer belongs to the node of its number
+	// modulo Nodes. The first node writes nothing for Silence at the beginning: its ids are then the
+	// lowest.
+	Nodes   int
+	Silence time.Duration
+	// Containers are those of the buffered number issuer: each holds a block of ids in memory and
+	// uses it up at its own pace, so that low ids are written long after higher ones. A writer asks
+	// any container; the first one twice as often as the second, three times as often as the third,
+	// and so on. Block is how many ids it fetches at once, when a tenth of them is left; it defaults
+	// to 5,000.
+	Containers, Block int
 }
-
-// drawer returns the table and the ids of new rows; nil leaves the ids to the database.
-type drawer func(d draw) (table string, ids []uint64)
 
 // draw is a request for ids.
 type draw struct {
@@ -106,119 +114,65 @@ type draw struct {
 // orders is the table of rows.
 const orders = "orders"
 
-// AutoIncrement leaves the ids to the database.
-type AutoIncrement struct{}
-
-func (AutoIncrement) tables() []string { return []string{orders} }
-
-func (AutoIncrement) start() drawer { return func(draw) (string, []uint64) { return orders, nil } }
-
-// Spread is AutoIncrement of so many tables, orders_0 and on.
-type Spread int
-
-func (s Spread) tables() []string { return numbered(int(s)) }
-
-func (s Spread) start() drawer {
-	names := s.tables()
-	return func(d draw) (string, []uint64) { return cmp.Or(d.table, names[d.rng.IntN(len(names))]), nil }
-}
-
-// numbered returns the names of n tables.
-func numbered(n int) (names []string) {
-	for i := range n {
+func (o IDs) tables() (names []string) {
+	for i := range o.Tables {
 		names = append(names, fmt.Sprintf("%s_%d", orders, i))
+	}
+	if names == nil {
+		return []string{orders}
 	}
 	return names
 }
 
-// Strides are several nodes with a counter each, whose ids interleave, as with
-// auto_increment_increment on several primaries. A writer belongs to the node of its number modulo
-// Nodes.
-type Strides struct {
-	// Nodes is how many there are and the stride of each counter.
-	Nodes int
-	// Silence is how long the first node writes nothing at the beginning. Its ids are then the
-	// lowest.
-	Silence time.Duration
-}
-
-func (s Strides) tables() []string { return []string{orders} }
-
-func (s Strides) start() drawer {
-	next := make([]uint64, s.Nodes)
-	return func(d draw) (string, []uint64) {
-		node := d.writer % s.Nodes
-		ids := make([]uint64, d.rows)
-		for i := range ids {
-			ids[i] = next[node]*uint64(s.Nodes) + uint64(node) + 1
-			next[node]++
-		}
-		return orders, ids
-	}
-}
-
-// silent waits for the end of the silence of a writer's node.
-func (s Strides) silent(ctx context.Context, writer int, began time.Time) error {
-	if writer%s.Nodes != 0 {
-		return nil
-	}
-	return backoff.Pause(ctx, time.Until(began.Add(s.Silence)))
-}
-
-// Segments is the buffered number issuer: each container holds a block of ids in memory and uses it
-// up at its own pace, so that low ids are written long after higher ones. A writer asks any
-// container; the first one twice as often as the second, three times as often as the third, and so
-// on.
-type Segments struct {
-	// Containers is how many there are. Defaults to 3.
-	Containers int
-	// Block is how many ids a container fetches at once, when a tenth of them is left. Defaults to
-	// 5,000.
-	Block int
-}
-
-func (s Segments) tables() []string { return []string{orders} }
-
-func (s Segments) start() drawer {
-	block := cmp.Or(s.Block, 5000)
-	containers, sum, last := make([][]uint64, cmp.Or(s.Containers, 3)), 0.0, uint64(0)
+// start returns what draws ids, for one caller at a time: the table and the ids of new rows; nil
+// leaves the ids to the database.
+func (o IDs) start() func(d draw) (table string, ids []uint64) {
+	names, block, sum := o.tables(), cmp.Or(o.Block, 5000), 0.0
+	containers, fetched := make([][]uint64, o.Containers), uint64(0)
+	counters, ordered := make([]uint64, o.Nodes), make(map[string]uint64)
 	for i := range containers {
 		sum += 1 / float64(i+1)
 	}
 	return func(d draw) (string, []uint64) {
-		c := 0
-		for at := d.rng.Float64() * sum; c < len(containers)-1; c++ {
-			if at -= 1 / float64(c+1); at < 0 {
-				break
+		table, ids := cmp.Or(d.table, names[d.rng.IntN(len(names))]), make([]uint64, d.rows)
+		switch {
+		case o.Containers > 0:
+			c := 0
+			for at := d.rng.Float64() * sum; c < len(containers)-1; c++ {
+				if at -= 1 / float64(c+1); at < 0 {
+					break
+				}
 			}
-		}
-		for len(containers[c]) < max(d.rows, block/10) {
-			for range block {
-				last++
-				containers[c] = append(containers[c], last)
+			for len(containers[c]) < max(d.rows, block/10) {
+				for range block {
+					fetched++
+					containers[c] = append(containers[c], fetched)
+				}
 			}
-		}
-		ids := slices.Clone(containers[c][:d.rows])
-		containers[c] = containers[c][d.rows:]
-		return orders, ids
-	}
-}
-
-// Ordered is the strictly ordered number issuer of 64 tables, orders_0 to orders_63: ids are drawn
-// in order and committed out of order.
-type Ordered struct{}
-
-func (Ordered) tables() []string { return numbered(64) }
-
-func (o Ordered) start() drawer {
-	names, last := o.tables(), make(map[string]uint64)
-	return func(d draw) (string, []uint64) {
-		table := cmp.Or(d.table, names[d.rng.IntN(len(names))])
-		ids := make([]uint64, d.rows)
-		for i := range ids {
-			last[table]++
-			ids[i] = last[table]
+			copy(ids, containers[c])
+			containers[c] = containers[c][d.rows:]
+		case o.Nodes > 0:
+			node := d.writer % o.Nodes
+			for i := range ids {
+				ids[i] = counters[node]*uint64(o.Nodes) + uint64(node) + 1
+				counters[node]++
+			}
+		case o.Ordered:
+			for i := range ids {
+				ordered[table]++
+				ids[i] = ordered[table]
+			}
+		default:
+			ids = nil
 		}
 		return table, ids
 	}
+}
+
+// silent waits for the end of the silence of a writer's node.
+func (o IDs) silent(ctx context.Context, writer int, began time.Time) error {
+	if o.Silence == 0 || writer%o.Nodes != 0 {
+		return nil
+	}
+	return backoff.Pause(ctx, time.Until(began.Add(o.Silence)))
 }

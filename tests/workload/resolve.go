@@ -55,9 +55,6 @@ func (w *stateWriter) resolve(ctx context.Context, err error, begun time.Time, p
 		return err
 	}
 	w.becomes(begun, happened...)
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.lookups.Found++
 	return nil
 }
 
@@ -104,7 +101,6 @@ func (w *stateWriter) doubt(begun time.Time, entities ...*stateEntity) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, e := range entities {
-		w.lookups.Doubtful++
 		w.enter(e, begun, func(h *History) *[]Version { return &h.Doubtful })
 	}
 }

@@ -22,15 +22,12 @@ type Workload struct {
 	record  Record
 	// draw is called by the one that holds drawing.
 	drawing sync.Mutex
-	draw    drawer
+	draw    func(d draw) (table string, ids []uint64)
 }
 
 // New returns a workload; Create makes its tables and Run sets it going.
 func New(opts Options) *Workload {
 	opts.Writers = cmp.Or(opts.Writers, 1)
-	if opts.IDs == nil {
-		opts.IDs = AutoIncrement{}
-	}
 	w := &Workload{opts: opts, draw: opts.IDs.start()}
 	for i := range opts.Writers {
 		w.writers = append(w.writers, &writer{Workload: w, number: i, rng: rand.New(rand.NewPCG(opts.Seed, uint64(i)))})
@@ -210,10 +207,8 @@ type transaction struct {
 
 // turn runs one transaction and reports whether it counts as a commit.
 func (w *writer) turn(ctx, lasting context.Context) (done bool, err error) {
-	if s, ok := w.opts.IDs.(Strides); ok {
-		if err := s.silent(ctx, w.number, w.began); err != nil {
-			return false, err
-		}
+	if err := w.opts.IDs.silent(ctx, w.number, w.began); err != nil {
+		return false, err
 	}
 	tx, err := open(ctx, w.opts.DB, w.opts.Dialect)
 	if err != nil {

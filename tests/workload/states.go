@@ -46,11 +46,7 @@ type Capabilities struct {
 	mu        sync.Mutex
 	histories map[string]*History
 	sums      map[Change]int
-	lookups   Lookups
 }
-
-// Lookups count the commits without an answer: those that were found afterwards, and the others.
-type Lookups struct{ Found, Doubtful int }
 
 // NewCapabilities returns a workload; Create makes its table and Run sets it going.
 func NewCapabilities(opts CapabilityOptions) *Capabilities {
@@ -186,12 +182,6 @@ func (w *Capabilities) Sums() map[Change]int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return maps.Clone(w.sums)
-}
-
-func (w *Capabilities) Lookups() Lookups {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.lookups
 }
 
 // enter adds a version of an entity, which a commit that was begun at a time has brought, to the
