@@ -1,9 +1,7 @@
 package acceptance
 
 import (
-	"encoding/json"
 	"maps"
-	"net/http"
 	"slices"
 	"strings"
 	"testing"
@@ -22,23 +20,9 @@ func TestFullList(t *testing.T) {
 }
 
 // fullListOf is what /api/v1/status says of the full list of a stream.
-func fullListOf(d *world.Daemon, stream string) (list struct{ State, List, Error string }) {
-	code, body := d.Get("/api/v1/status")
-	var status struct {
-		Streams []struct {
-			Name string
-			List json.RawMessage
-		}
-	}
-	if code != http.StatusOK || json.Unmarshal([]byte(body), &status) != nil {
-		return list
-	}
-	for _, s := range status.Streams {
-		if s.Name == stream {
-			_ = json.Unmarshal(s.List, &list)
-		}
-	}
-	return list
+func fullListOf(d *world.Daemon, stream string) struct{ State, List, Error string } {
+	s, _ := d.Stream(stream)
+	return s.List
 }
 
 // swapping is a consumer of one partition, which knows a list by the documented header alone. fold

@@ -1,10 +1,8 @@
 package acceptance
 
 import (
-	"encoding/json"
 	"fmt"
 	"maps"
-	"net/http"
 	"strings"
 	"testing"
 	"time"
@@ -19,30 +17,6 @@ import (
 func TestRepublish(t *testing.T) {
 	testall.Beside(t)
 	eachDelivery(t, republish)
-}
-
-// republished is what /api/v1/status says of the one table of a stream; nothing while bridge does
-// not answer.
-func republished(d *world.Daemon, stream string) (r struct {
-	State, Error      string
-	To, Rows, Changed uint64
-}) {
-	code, body := d.Get("/api/v1/status")
-	var status struct {
-		Streams []struct {
-			Name   string
-			Shards []struct{ Republish json.RawMessage }
-		}
-	}
-	if code != http.StatusOK || json.Unmarshal([]byte(body), &status) != nil {
-		return r
-	}
-	for _, s := range status.Streams {
-		if s.Name == stream && len(s.Shards) == 1 {
-			_ = json.Unmarshal(s.Shards[0].Republish, &r)
-		}
-	}
-	return r
 }
 
 // lastEvent is the last event of a row of orders, or of an entity of strict.
@@ -84,7 +58,7 @@ func republish(t *testing.T, b *world.Bus) {
 	const cuts = 4
 	killed(p, cuts)
 	for _, stream := range streams {
-		world.Eventually(t, 2*time.Minute, stream+" is published again", func() bool { return republished(p.Daemon, stream).State == "done" })
+		world.Eventually(t, 2*time.Minute, stream+" is published again", func() bool { return p.Shard(stream).Republish.State == "done" })
 	}
 	arrives(p)
 	stop()
@@ -102,7 +76,7 @@ func republish(t *testing.T, b *world.Bus) {
 				lacking++
 			}
 		}
-		status, most := republished(p.Daemon, stream), 0
+		status, most := p.Shard(stream).Republish, 0
 		for n := range maps.Values(again) {
 			most = max(most, n)
 		}
@@ -128,7 +102,7 @@ func byCondition(t *testing.T, p *world.Publisher) {
 	t.Helper()
 	_, before := lastEvents(t, p, world.Orders)
 	must(t, p.Daemon, 0, "republish", world.Orders, "--where", "token LIKE '%7'", "--to", "200", "--rate", "0")
-	world.Eventually(t, time.Minute, "rows that match are published again", func() bool { return republished(p.Daemon, world.Orders).State == "done" })
+	world.Eventually(t, time.Minute, "rows that match are published again", func() bool { return p.Shard(world.Orders).Republish.State == "done" })
 	want := len(p.World.Pairs("SELECT CAST(id AS CHAR), '' FROM orders WHERE id <= 200 AND token LIKE '%7'"))
 	_, after := lastEvents(t, p, world.Orders)
 	got := 0
@@ -140,8 +114,8 @@ func byCondition(t *testing.T, p *world.Publisher) {
 	}
 	must(t, p.Daemon, 2, "republish", world.Orders, "--where", "id IN (SELECT 1)")
 	must(t, p.Daemon, 0, "republish", world.Orders, "--where", "no_such_column = 1")
-	world.Eventually(t, time.Minute, "a wrong condition ends the request", func() bool { return republished(p.Daemon, world.Orders).State == "failed" })
-	if r := republished(p.Daemon, world.Orders); !strings.Contains(r.Error, "no_such_column") || p.Shard(world.Orders).State != "running" {
+	world.Eventually(t, time.Minute, "a wrong condition ends the request", func() bool { return p.Shard(world.Orders).Republish.State == "failed" })
+	if r := p.Shard(world.Orders).Republish; !strings.Contains(r.Error, "no_such_column") || p.Shard(world.Orders).State != "running" {
 		t.Errorf("a wrong condition: %+v, and the stream is %s", r, p.Shard(world.Orders).State)
 	}
 	must(t, p.Daemon, 1, "republish", world.Orders)

@@ -238,7 +238,7 @@ func (s *scene) pair(m world.Message) {
 // tableFold returns what the live rows of a stream of entities fold to.
 func (s *scene) tableFold(of *stream) world.Fold {
 	s.t.Helper()
-	return world.TableFold(s.t, s.world.DB, "deleted = 0 AND hidden = 0", of.tables...)
+	return s.world.TableFold("deleted = 0 AND hidden = 0", of.tables...)
 }
 
 // passed reports whether the position of each table has reached its highest row, and the program is

@@ -35,6 +35,15 @@ func (e Env) With(more Env) Env {
 	return e
 }
 
+// list returns what exec.Cmd takes: nothing of the test's own environment.
+func (e Env) list() []string {
+	list := []string{}
+	for name, value := range e {
+		list = append(list, name+"="+value)
+	}
+	return list
+}
+
 // WithoutOwn returns a copy of e without what two processes cannot share: the address and the
 // checkpoint.
 func (e Env) WithoutOwn() Env {
@@ -82,10 +91,7 @@ func NewDaemon(t testing.TB, path string, e Env) *Daemon {
 func (d *Daemon) Start() {
 	d.T.Helper()
 	d.Cmd = exec.Command(d.Path, "run")
-	d.Cmd.Env = nil
-	for _, name := range slices.Sorted(maps.Keys(d.Env)) {
-		d.Cmd.Env = append(d.Cmd.Env, name+"="+d.Env[name])
-	}
+	d.Cmd.Env = d.Env.list()
 	d.Cmd.Stdout, d.Cmd.Stderr = d.Log, d.Log
 	fmt.Fprintln(d.Log, StartLine)
 	d.Done = must.Get(testenv.Spawn(d.Cmd))(d.T)
@@ -200,6 +206,10 @@ type shardStatus struct {
 	LastError string
 	Gaps      GapsStatus
 	Reconcile *reconcileStatus
+	Republish struct {
+		State, Error      string
+		To, Rows, Changed uint64
+	}
 }
 
 // reconcileStatus is what a shard says about its reconcile.
@@ -233,18 +243,13 @@ type streamStatus struct {
 		OffsetsPerSecond float64
 	}
 	Shards []shardStatus
+	List   struct{ State, List, Error string }
 }
 
 // Stream returns a stream by /api/v1/status; false while the daemon does not answer.
 func (d *Daemon) Stream(name string) (s streamStatus, found bool) {
-	code, body := d.Get("/api/v1/status")
-	if code != http.StatusOK {
-		return streamStatus{}, false
-	}
 	var status struct{ Streams []streamStatus }
-	if err := json.Unmarshal([]byte(body), &status); err != nil {
-		d.T.Fatalf("%v: %s", err, body)
-	}
+	d.Status("", &status)
 	i := slices.IndexFunc(status.Streams, func(s streamStatus) bool { return s.Name == name })
 	if i < 0 {
 		return streamStatus{}, false
@@ -252,13 +257,20 @@ func (d *Daemon) Stream(name string) (s streamStatus, found bool) {
 	return status.Streams[i], true
 }
 
+// Status reads /api/v1/status with a query into a value, which stays as it is while the daemon does
+// not answer.
+func (d *Daemon) Status(query string, into any) {
+	if code, body := d.Get("/api/v1/status?" + query); code == http.StatusOK {
+		must.OK(d.T, json.Unmarshal([]byte(body), into))
+	}
+}
+
 // Running returns how many tables run, 0 while the daemon does not answer.
 func (d *Daemon) Running() int {
-	_, body := d.Get("/api/v1/status?limit=0")
 	var status struct {
 		Totals struct{ States map[string]int }
 	}
-	_ = json.Unmarshal([]byte(body), &status) // an error has no tables
+	d.Status("limit=0", &status)
 	return status.Totals.States["running"]
 }
 

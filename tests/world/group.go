@@ -1,7 +1,6 @@
 package world
 
 import (
-	"encoding/json"
 	"net/http"
 	"slices"
 	"strings"
@@ -114,11 +113,8 @@ func (m *Member) Status() (s StandbyStatus, ok bool) { return m.Daemon.Standby()
 
 // Standby returns what a process says of its group; false while it does not answer.
 func (d *Daemon) Standby() (s StandbyStatus, ok bool) {
-	code, body := d.Get("/api/v1/status")
 	var status struct{ Standby StandbyStatus }
-	if code != http.StatusOK || json.Unmarshal([]byte(body), &status) != nil {
-		return s, false
-	}
+	d.Status("", &status)
 	return status.Standby, status.Standby.Member != ""
 }
 

@@ -11,7 +11,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"testing"
 	"time"
 	"unicode/utf8"
 
@@ -249,8 +248,8 @@ var stateMembers = map[string]string{
 // TableFold returns the fold that a consumer should have of tables of workload.Capabilities, whose
 // live rows match a condition. Of columns that no workload writes, NULL and text that is no UTF-8,
 // which is published as null, are left out.
-func TableFold(t testing.TB, db *sql.DB, live string, tables ...string) Fold {
-	t.Helper()
+func (w *World) TableFold(live string, tables ...string) Fold {
+	w.T.Helper()
 	f := make(Fold)
 	for _, table := range tables {
 		names, query := slices.Sorted(maps.Keys(stateMembers)), "SELECT "
@@ -258,7 +257,7 @@ func TableFold(t testing.TB, db *sql.DB, live string, tables ...string) Fold {
 			query += stateMembers[name] + ", "
 		}
 		var column string
-		queryRows(t, db, "SELECT column_name FROM information_schema.columns WHERE table_schema = database() AND table_name = '"+table+"'", []any{&column}, func() {
+		w.Each("SELECT column_name FROM information_schema.columns WHERE table_schema = database() AND table_name = '"+table+"'", []any{&column}, func() {
 			if isExtra(column) {
 				names = append(names, column)
 				query += "CAST(" + column + " AS BINARY), "
@@ -268,7 +267,7 @@ func TableFold(t testing.TB, db *sql.DB, live string, tables ...string) Fold {
 		for i := range values {
 			into[i] = &values[i]
 		}
-		queryRows(t, db, strings.TrimSuffix(query, ", ")+" FROM "+table+" WHERE "+live, into, func() {
+		w.Each(strings.TrimSuffix(query, ", ")+" FROM "+table+" WHERE "+live, into, func() {
 			members := make(map[string]string, len(names))
 			for i, v := range values {
 				switch {
@@ -276,7 +275,7 @@ func TableFold(t testing.TB, db *sql.DB, live string, tables ...string) Fold {
 				case names[i] == "doc":
 					var doc bytes.Buffer
 					if err := json.Compact(&doc, []byte(v.String)); err != nil {
-						t.Fatalf("%s: %v", v.String, err)
+						w.T.Fatalf("%s: %v", v.String, err)
 					}
 					members["doc"] = doc.String()
 				default:
@@ -285,32 +284,12 @@ func TableFold(t testing.TB, db *sql.DB, live string, tables ...string) Fold {
 			}
 			key := EntityKey{members["app"], members["name"]}
 			if _, twice := f[key]; twice {
-				t.Errorf("two tables have %v at the end: the writers are wrong", key)
+				w.T.Errorf("two tables have %v at the end: the writers are wrong", key)
 			}
 			f[key] = Entry{members: members}
 		})
 	}
 	return f
-}
-
-// queryRows calls each with every row of a query, which is then in the variables that into points
-// to.
-func queryRows(t testing.TB, db *sql.DB, query string, into []any, each func()) {
-	t.Helper()
-	rows, err := db.Query(query)
-	if err != nil {
-		t.Fatalf("%s: %v", query, err)
-	}
-	defer rows.Close()
-	for rows.Next() {
-		if err := rows.Scan(into...); err != nil {
-			t.Fatalf("%s: %v", query, err)
-		}
-		each()
-	}
-	if err := rows.Err(); err != nil {
-		t.Fatalf("%s: %v", query, err)
-	}
 }
 
 // isExtra reports whether a column, or its member, is one that no workload writes and that belongs

@@ -6,12 +6,10 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"maps"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -151,10 +149,7 @@ func (f *Failpoints) Env() Env { return Env{failpoint.Variable: f.path} }
 func Command(t testing.TB, e Env, args ...string) (status int, stdout, stderr string) {
 	t.Helper()
 	cmd := exec.Command(Binary(t, RaceDetector), args...)
-	cmd.Env = []string{}
-	for _, name := range slices.Sorted(maps.Keys(e)) {
-		cmd.Env = append(cmd.Env, name+"="+e[name])
-	}
+	cmd.Env = e.list()
 	var out, errs bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &errs
 	var exit *exec.ExitError

@@ -267,7 +267,7 @@ const notDeleted = "deleted = 0"
 func (p *Publisher) compareTable(stream string, j *Judge) {
 	p.T.Helper()
 	if _, ok := j.record.(*entityRecord); ok {
-		j.Compare(TableFold(p.T, p.World.DB, notDeleted, stream))
+		j.Compare(p.World.TableFold(notDeleted, stream))
 	}
 }
 
@@ -299,7 +299,7 @@ func (w *World) Difference(table string, messages []Message) string {
 		}
 		last.add(&e)
 	}
-	last.fold().Compare(TableFold(w.T, w.DB, notDeleted, table), &v)
+	last.fold().Compare(w.TableFold(notDeleted, table), &v)
 	return v.Wrong()
 }
 

@@ -222,21 +222,16 @@ func NewRows(name string, n int) []workload.Row {
 	return rows
 }
 
-// InsertInto is Insert into a table that is as those of the writers of Orders.
-func (w *World) InsertInto(table, name string, n int) {
-	w.T.Helper()
-	begun, rows := time.Now(), NewRows(name, n)
-	for i := range rows {
-		rows[i].Table = table
-	}
-	w.Exec(InsertStatement(rows))
-	w.RecordCommitted(rows, begun)
-}
-
 // Insert commits n rows to Orders in one transaction, with the tokens name-1 to name-n.
 func (w *World) Insert(name string, n int) {
 	w.T.Helper()
 	w.Begin(name, n).Commit()
+}
+
+// InsertInto is Insert into a table that is as those of the writers of Orders.
+func (w *World) InsertInto(table, name string, n int) {
+	w.T.Helper()
+	w.begin(table, name, n).Commit()
 }
 
 // Transaction is one that the test holds open itself.
@@ -250,11 +245,18 @@ type Transaction struct {
 // open.
 func (w *World) Begin(name string, n int) *Transaction {
 	w.T.Helper()
+	return w.begin(Orders, name, n)
+}
+
+func (w *World) begin(table, name string, n int) *Transaction {
+	w.T.Helper()
 	// The transaction ends by Commit, not with a context.
 	tx := must.Get(w.DB.BeginTx(context.Background(), nil))(w.T)
 	w.T.Cleanup(func() { _ = tx.Rollback() })
-	t := &Transaction{world: w, Tx: tx}
-	t.Rows = NewRows(name, n)
+	t := &Transaction{world: w, Tx: tx, Rows: NewRows(name, n)}
+	for i := range t.Rows {
+		t.Rows[i].Table = table
+	}
 	for part := range slices.Chunk(t.Rows, 5000) {
 		must.Get(tx.Exec(InsertStatement(part)))(w.T)
 	}
@@ -307,7 +309,20 @@ func (w *World) Pairs(query string) map[string]string {
 // Each calls each with every row of a query, which is then in the variables that into points to.
 func (w *World) Each(query string, into []any, each func()) {
 	w.T.Helper()
-	queryRows(w.T, w.DB, query, into, each)
+	rows, err := w.DB.Query(query)
+	if err != nil {
+		w.T.Fatalf("%s: %v", query, err)
+	}
+	defer rows.Close()
+	for rows.Next() {
+		if err := rows.Scan(into...); err != nil {
+			w.T.Fatalf("%s: %v", query, err)
+		}
+		each()
+	}
+	if err := rows.Err(); err != nil {
+		w.T.Fatalf("%s: %v", query, err)
+	}
 }
 
 // Load returns writers of 250 commits a second: rows in transactions that stay open for up to 3 s,
