@@ -172,7 +172,7 @@ func TestAStreamThatIsMadeLater(t *testing.T) {
 		w.Write(1, 1)
 		select {
 		case <-given:
-		case <-time.After(time.Minute):
+		case <-time.After(clienttest.Within):
 			t.Fatalf("no event of %s is handed out: %v", f.Destination, events.Err())
 		}
 	}
@@ -182,7 +182,7 @@ func TestAStreamThatIsMadeLater(t *testing.T) {
 func TestSubjectsThatNoStreamTakes(t *testing.T) {
 	t.Parallel()
 	bus := must.Get(jetstream.New(jetstream.Options{URLs: []string{testenv.AnyNATS(t).URL()}}))(t)
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), clienttest.Within)
 	defer cancel()
 	opening := client.Opening{Destinations: []string{"nobody.takes.this"}, Fault: func(_ string, err error) {
 		if strings.Contains(err.Error(), `no stream takes the subjects ["nobody.takes.this"]`) {

@@ -115,7 +115,7 @@ func TestTopicsThatAreMissing(t *testing.T) {
 		for range w.IDs {
 			select {
 			case <-handled:
-			case <-time.After(time.Minute):
+			case <-time.After(clienttest.Within):
 				t.Fatalf("the events of %s are not handled: %v", topic, events.Err())
 			}
 		}

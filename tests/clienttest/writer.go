@@ -56,7 +56,7 @@ func (w *Writer) Write(n, entities int) {
 // Publish publishes messages.
 func (w *Writer) Publish(batch ...sink.Message) {
 	w.t.Helper()
-	ctx, cancel := context.WithTimeout(w.t.Context(), within)
+	ctx, cancel := context.WithTimeout(w.t.Context(), Within)
 	defer cancel()
 	if out, err := w.sink.Publish(ctx, batch); err != nil || !out.AllAcked() {
 		w.t.Fatalf("published %d of %d: %v", out.Acked(), len(batch), err)

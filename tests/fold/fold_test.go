@@ -70,13 +70,13 @@ const loadBetweenRests = 3 * time.Second
 
 // live has the program live through d of load and harm.
 func (s *scene) live(d time.Duration) {
-	s.t.Helper()
+	s.T.Helper()
 	s.start()
-	world.AwaitReady(s.t, s.daemon)
+	world.AwaitReady(s.T, s.Daemon)
 	s.write()
 	harms := slices.DeleteFunc(slices.Clone(everyHarm), func(h harm) bool { return !regexp.MustCompile(*foldHarm).MatchString(h.name) })
 	loaded, order := time.Duration(0), s.rng.Perm(len(harms))
-	for rest, next := 0, 0; loaded < d; rest++ {
+	for next := 0; loaded < d; {
 		begun := time.Now()
 		for again := true; again; again = time.Since(begun) < loadBetweenRests {
 			s.sometime(1200 * time.Millisecond)
@@ -90,24 +90,24 @@ func (s *scene) live(d time.Duration) {
 		}
 		loaded += time.Since(begun)
 		if err := s.rest(loaded >= d); err != nil {
-			s.t.Fatalf("rest %d, after %v: %v", rest, s.harms, err)
+			s.T.Fatalf("rest %d, after %v: %v", s.rests, s.harms, err)
 		}
 	}
 	for name, of := range s.streams {
-		s.t.Logf("%s: %s; %d late, %d forgotten and published again", name, &of.judge.Verdict, of.judge.Behind, of.judge.Forgotten)
+		s.T.Logf("%s: %s; %d late, %d forgotten and published again", name, &of.judge.Verdict, of.judge.Behind, of.judge.Forgotten)
 		if of.writers == nil {
 			continue
 		}
 		sums := of.writers.Sums()
-		s.t.Logf("%s: %v", name, sums)
+		s.T.Logf("%s: %v", name, sums)
 		for change, weight := range workload.HoppingChanges(s.variant.filtered) {
 			// The others are chance.
 			if weight >= 5 && sums[change] == 0 {
-				s.t.Errorf("the writers of %s have made no %s", name, change)
+				s.T.Errorf("the writers of %s have made no %s", name, change)
 			}
 		}
 	}
-	s.t.Logf("in %s: %v", loaded, s.harms)
+	s.T.Logf("in %s: %v", loaded, s.harms)
 }
 
 // harm is done to the program while there is load.
@@ -131,7 +131,7 @@ func (s *scene) sometime(d time.Duration) { world.Pause(time.Duration(s.rng.Int6
 
 // stop ends the program, mostly by SIGKILL. Now and then its checkpoint is copied.
 func (s *scene) stop() {
-	s.t.Helper()
+	s.T.Helper()
 	if s.rng.IntN(4) == 0 {
 		s.term()
 	} else {
@@ -143,30 +143,30 @@ func (s *scene) stop() {
 // term ends the program in good order, or kills one that cannot receive the signal yet: it has
 // logged nothing.
 func (s *scene) term() {
-	s.t.Helper()
+	s.T.Helper()
 	const killed = -1
-	switch status, _ := s.daemon.Term(); {
-	case status == killed && strings.HasSuffix(strings.TrimSpace(s.daemon.Log.Tail(1)), world.StartLine):
+	switch status, _ := s.Daemon.Term(); {
+	case status == killed && strings.HasSuffix(strings.TrimSpace(s.Daemon.Log.Tail(1)), world.StartLine):
 		s.cuts++
 	case status != 0:
-		s.t.Errorf("exit status %d after SIGTERM, its log ends:\n%s", status, s.daemon.Log.Tail(10))
+		s.T.Errorf("exit status %d after SIGTERM, its log ends:\n%s", status, s.Daemon.Log.Tail(10))
 	}
 }
 
 func (s *scene) kill() {
 	s.cuts++
-	s.daemon.Kill()
+	s.Daemon.Kill()
 }
 
 // copy keeps a copy of the checkpoint of a program that has ended; by chance instead of another
 // one, so that some become old.
 func (s *scene) copy() {
-	s.t.Helper()
-	if _, err := os.Stat(s.daemon.Checkpoint()); err != nil {
+	s.T.Helper()
+	if _, err := os.Stat(s.Daemon.Checkpoint()); err != nil {
 		// It was removed, and the program killed before it made another one.
 		return
 	}
-	folder := s.daemon.CopyCheckpoint()
+	folder := s.Daemon.CopyCheckpoint()
 	const most = 4
 	if len(s.copies) < most {
 		s.copies = append(s.copies, folder)
@@ -199,16 +199,16 @@ var pointsToKill = []failpoint.Point{
 // process.
 func (s *scene) killedAtAPoint() {
 	points := pointsToKill
-	if !s.bus.Once() {
+	if !s.Bus.Once() {
 		points = points[4:]
 	}
 	for range 1 + s.rng.IntN(2) {
 		point := points[s.rng.IntN(len(points))]
 		s.points.Set(failpoint.Action{Point: point, Kill: true, Chance: []float64{1, 0.3, 0.05}[s.rng.IntN(3)]})
 		select {
-		case <-s.daemon.Done:
+		case <-s.Daemon.Done:
 		case <-time.After(2 * time.Second):
-			s.daemon.Kill()
+			s.Daemon.Kill()
 		}
 		s.cuts++
 		s.points.Set()
@@ -218,24 +218,24 @@ func (s *scene) killedAtAPoint() {
 
 // olderCheckpoint replaces the checkpoint by a copy of some time before.
 func (s *scene) olderCheckpoint() {
-	s.t.Helper()
+	s.T.Helper()
 	s.stop()
-	s.daemon.PutCheckpoint(s.copies[s.rng.IntN(len(s.copies))])
+	s.Daemon.PutCheckpoint(s.copies[s.rng.IntN(len(s.copies))])
 	s.start()
 }
 
 // noCheckpoint removes the checkpoint.
 func (s *scene) noCheckpoint() {
-	s.t.Helper()
+	s.T.Helper()
 	s.stop()
-	s.daemon.LoseCheckpoint()
+	s.Daemon.LoseCheckpoint()
 	s.start()
 }
 
 // killedWithRequestsHeld has the bus stand still with requests of the program, which is killed
 // meanwhile and started again: they are stored when it goes on.
 func (s *scene) killedWithRequestsHeld() {
-	server := s.bus.Server()
+	server := s.Bus.Server()
 	server.Pause()
 	s.sometime(500 * time.Millisecond)
 	s.kill()
@@ -247,7 +247,7 @@ func (s *scene) killedWithRequestsHeld() {
 // busHeld has the bus stand still again and again, for about as long as a table fills its batches.
 // So entities go to another table while what the former one says of them is in flight.
 func (s *scene) busHeld() {
-	server := s.bus.Server()
+	server := s.Bus.Server()
 	for range 4 {
 		server.Pause()
 		world.Pause(150 * time.Millisecond)
@@ -259,7 +259,7 @@ func (s *scene) busHeld() {
 
 // terminated ends the program in good order and starts it again.
 func (s *scene) terminated() {
-	s.t.Helper()
+	s.T.Helper()
 	s.term()
 	s.copy()
 	s.sometime(500 * time.Millisecond)

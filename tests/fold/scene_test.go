@@ -43,11 +43,8 @@ const window = 300 * time.Millisecond
 
 // scene is one program that publishes what the writers do to one bus.
 type scene struct {
-	t       testing.TB
+	*world.Publisher
 	variant variant
-	bus     *world.Bus
-	world   *world.World
-	daemon  *world.Daemon
 	rng     *rand.Rand
 	points  *world.Failpoints
 	// streams are all three, pause pauses their writers.
@@ -62,9 +59,10 @@ type scene struct {
 	nulls int
 	// copies are folders with former states of the checkpoint.
 	copies []string
-	// cuts counts the ends of the program in the midst of batches, harms what was done.
-	cuts  int
-	harms map[string]int
+	// cuts counts the ends of the program in the midst of batches, harms what was done, rests those
+	// so far.
+	cuts, rests int
+	harms       map[string]int
 }
 
 // stream is a stream with its judge and, but for that of rows, the writers of its entities.
@@ -86,7 +84,7 @@ func newScene(t testing.TB, b *world.Bus, seed uint64, v variant) *scene {
 		Hold: workload.Hold{Long: 1500 * time.Millisecond, LongShare: 0.03},
 	}})
 	s := &scene{
-		t: t, variant: v, bus: b, world: db, rng: rand.New(rand.NewPCG(seed, 1)), points: world.NewFailpoints(t),
+		variant: v, rng: rand.New(rand.NewPCG(seed, 1)), points: world.NewFailpoints(t),
 		streams: map[string]*stream{logged: {tables: []string{world.Orders}}},
 		topics:  make(map[string]*topic), last: make(map[string]world.Message), harms: make(map[string]int),
 	}
@@ -105,7 +103,7 @@ func newScene(t testing.TB, b *world.Bus, seed uint64, v variant) *scene {
 		}
 		s.streams[name] = of
 	}
-	s.daemon = world.NewDaemon(t, world.Faulty(t), s.env(stem).With(formats(seed)))
+	s.publish(db, b, stem+"_shared", seed)
 	for name, of := range s.streams {
 		if of.writers != nil {
 			expect := world.Expect{Hops: true, Sampled: true}
@@ -116,7 +114,7 @@ func newScene(t testing.TB, b *world.Bus, seed uint64, v variant) *scene {
 		} else {
 			of.judge = world.NewRowJudge(t, nil, world.Expect{Reconciled: true, Sampled: true})
 		}
-		of.judge.Of(t, s.daemon.Env, name)
+		of.judge.Of(t, s.Env, name)
 	}
 	world.ShareStamps(s.rows(), s.streams[together].judge, s.streams[apart].judge)
 	return s
@@ -125,80 +123,71 @@ func newScene(t testing.TB, b *world.Bus, seed uint64, v variant) *scene {
 // rows is the judge of the release stream.
 func (s *scene) rows() *world.Judge { return s.streams[logged].judge }
 
-// env makes the topics and returns the environment of the program. That of a mutant is passed on.
-func (s *scene) env(stem string) world.Env {
-	s.t.Helper()
-	e := s.bus.Env().With(s.points.Env()).With(world.Env{
-		"BRIDGE_SOURCE_URL": s.world.URL, "BRIDGE_POLL_INTERVAL": "50ms", "BRIDGE_STABILITY_WINDOW": window.String(),
-		"BRIDGE_BATCH_ROWS": "50", "BRIDGE_RECONCILE_MAX_DELETES": "100%", "BRIDGE_STREAMS": together + "," + apart + "," + logged,
-		failpoint.MutantVariable: os.Getenv(failpoint.MutantVariable), "BRIDGE_MASK_KEY": "0123456789abcdef",
-	})
-	s.shared = stem + "_shared"
-	shared := s.open(s.shared)
-	for _, name := range []string{together, apart} {
-		e = e.With(world.StreamEnv(name, world.Env{
-			"TABLE": strings.Join(s.streams[name].tables, ","), "KIND": "capability", "KEY": "app,name",
-			"CREATED": "created", "MODIFIED": "modified", "DELETED": "deleted", "DESTINATION": shared,
-		})).With(world.StreamEnv(name, s.variant.env(name)))
-	}
+// publish makes the topics and the program. The seed chooses the format of each stream. What makes
+// the program a mutant is passed on.
+func (s *scene) publish(db *world.World, b *world.Bus, shared string, seed uint64) {
+	s.shared = shared
+	to := s.open(db, b, shared)
 	if s.variant.compacted {
-		s.compact(s.shared)
+		s.compact(db.T, b)
 	}
-	e = e.With(world.StreamEnv(together, world.Env{"RECONCILE_INTERVAL": "4s"}))
 	var by string
 	for _, table := range s.streams[apart].tables {
-		by = strings.ReplaceAll(s.open(table), table, "{table}")
-		if s.bus.NATS != nil {
+		by = strings.ReplaceAll(s.open(db, b, table), table, "{table}")
+		if b.NATS != nil {
 			// JetStream drops no repeats.
-			s.bus.Configure(s.t, table, func(c *jetstream.StreamConfig, _ jetstream.StreamState) { c.Duplicates = 100 * time.Millisecond })
+			b.Configure(db.T, table, func(c *jetstream.StreamConfig, _ jetstream.StreamState) { c.Duplicates = 100 * time.Millisecond })
 		}
 	}
-	return e.With(world.StreamEnv(apart, world.Env{"DESTINATION": by, "STABILITY_WINDOW": "0s"})).
-		With(world.StreamEnv(logged, world.Env{"TABLE": world.Orders, "KIND": "release", "KEY": "entity", "CREATED": "created", "DESTINATION": shared}))
-}
-
-// formats has the seed choose the format of each stream.
-func formats(seed uint64) world.Env {
-	all, e := []string{"eiffel", "cloudevents", "row"}, make(world.Env)
-	for i, stream := range []string{together, apart, logged} {
-		e = e.With(world.StreamEnv(stream, world.Env{"EVENT_FORMAT": all[(seed+uint64(i))%3]}))
+	states := world.Env{"KEY": "app,name", "CREATED": "created", "MODIFIED": "modified", "DELETED": "deleted"}
+	streams := []world.Stream{
+		{Name: together, Kind: "capability", Env: states.With(s.variant.env(together)).With(world.Env{"DESTINATION": to, "RECONCILE_INTERVAL": "4s"})},
+		{Name: apart, Kind: "capability", Env: states.With(s.variant.env(apart)).With(world.Env{"DESTINATION": by, "STABILITY_WINDOW": "0s"})},
+		{Name: logged, Kind: "release", Env: world.Env{"KEY": "entity", "CREATED": "created", "DESTINATION": to}},
 	}
-	return e
+	for i := range streams {
+		streams[i].Table = strings.Join(s.streams[streams[i].Name].tables, ",")
+		streams[i].Env["EVENT_FORMAT"] = []string{"eiffel", "cloudevents", "row"}[(seed+uint64(i))%3]
+	}
+	s.Publisher = db.Publish(b, world.Publishing{Path: world.Faulty(db.T), Streams: streams, Env: s.points.Env().With(world.Env{
+		"BRIDGE_POLL_INTERVAL": "50ms", "BRIDGE_STABILITY_WINDOW": window.String(), "BRIDGE_BATCH_ROWS": "50", "BRIDGE_RECONCILE_MAX_DELETES": "100%",
+		failpoint.MutantVariable: os.Getenv(failpoint.MutantVariable), "BRIDGE_MASK_KEY": "0123456789abcdef",
+	})})
 }
 
-func (s *scene) open(name string) (destination string) {
-	s.t.Helper()
-	destination = s.bus.Open(s.t, name)
-	s.topics[name] = &topic{tape: s.bus.Follow(s.t, name)}
+func (s *scene) open(db *world.World, b *world.Bus, name string) (destination string) {
+	db.T.Helper()
+	destination = b.Open(db.T, name)
+	s.topics[name] = &topic{tape: b.Follow(db.T, name)}
 	return destination
 }
 
 // start runs the program.
 func (s *scene) start() {
-	s.t.Helper()
+	s.T.Helper()
 	for _, of := range s.streams {
 		of.judge.Starts = append(of.judge.Starts, time.Now())
 	}
-	s.daemon.Start()
+	s.Start()
 }
 
 // write sets the writers going until they are paused or the test ends.
 func (s *scene) write() {
-	s.t.Helper()
+	s.T.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	var writers sync.WaitGroup
-	_, pauseRows := s.world.Write()
+	_, pauseRows := s.World.Write()
 	for name, of := range s.streams {
 		if of.writers != nil {
 			writers.Go(func() {
 				if err := of.writers.Run(ctx); err != nil {
-					s.t.Errorf("the writers of %s: %v", name, err)
+					s.T.Errorf("the writers of %s: %v", name, err)
 				}
 			})
 		}
 	}
 	s.pause = sync.OnceFunc(func() { cancel(); pauseRows(); writers.Wait() })
-	s.t.Cleanup(s.pause)
+	s.T.Cleanup(s.pause)
 }
 
 // receive hands what has arrived to the judges.
@@ -237,50 +226,26 @@ func (s *scene) pair(m world.Message) {
 
 // tableFold returns what the live rows of a stream of entities fold to.
 func (s *scene) tableFold(of *stream) world.Fold {
-	s.t.Helper()
-	return s.world.TableFold("deleted = 0 AND hidden = 0", of.tables...)
-}
-
-// passed reports whether the position of each table has reached its highest row, and the program is
-// ready.
-func (s *scene) passed() bool {
-	for name, of := range s.streams {
-		shards := s.daemon.Shards(name)
-		if len(shards) != len(of.tables) {
-			return false
-		}
-		for _, shard := range shards {
-			i := slices.IndexFunc(of.tables, func(table string) bool { return strings.HasSuffix(shard.Shard, table) })
-			if i < 0 {
-				s.t.Fatalf("a shard %q of %s", shard.Shard, name)
-			}
-			if shard.Position < s.world.Highest(of.tables[i]) {
-				return false
-			}
-		}
-	}
-	code, _ := s.daemon.Get("/readyz")
-	return code == 200
+	s.T.Helper()
+	return s.World.TableFold("deleted = 0 AND hidden = 0", of.tables...)
 }
 
 // rest has the writers pause, waits until what they have done is published, and compares. After
 // one reconcile the fold of the bus is what the tables hold and what the writers recorded. At the
 // last rest `bridge verify` finds nothing either.
 func (s *scene) rest(last bool) error {
-	s.t.Helper()
+	s.T.Helper()
 	if s.pause != nil {
 		s.pause()
 		defer s.write()
 	}
 	world.Pause(window + window/2)
-	if !within(4*time.Minute, s.passed) {
-		_, why := s.daemon.Get("/readyz")
-		return fmt.Errorf("what was written is not published after four minutes: %s", why)
-	}
-	if status, stdout, stderr := world.Command(s.t, s.daemon.Env, "reconcile", "--json"); status != 0 {
+	s.rests++
+	s.CaughtUp(time.Minute, fmt.Sprintf("rest %d, after %v: what was written is published", s.rests, s.harms))
+	if status, stdout, stderr := world.Command(s.T, s.Env, "reconcile", "--json"); status != 0 {
 		return fmt.Errorf("bridge reconcile: exit status %d: %s%s", status, stdout, stderr)
 	}
-	s.rows().AddRows(s.world.Rows.Forget()...)
+	s.rows().AddRows(s.World.Rows.Forget()...)
 	now := map[string]world.Fold{together: s.tableFold(s.streams[together]), apart: s.tableFold(s.streams[apart])}
 	within(2*time.Minute, func() bool { return s.complete(now) })
 	s.receive()
@@ -291,12 +256,12 @@ func (s *scene) rest(last bool) error {
 			of.judge.Compare(now[name])
 		}
 		of.judge.EndSection()
-		if of.judge.Repeated > 0 && s.bus.Once() {
+		if of.judge.Repeated > 0 && s.Bus.Once() {
 			of.judge.Add("stored twice", "%d events: %s", of.judge.Repeated, strings.Join(of.judge.Repeats, "; "))
 		}
 	}
 	if last && s.variant.masked {
-		s.t.Logf("%d bytes were searched for masked values", s.searched())
+		s.T.Logf("%d bytes were searched for masked values", s.searched())
 	}
 	if last && s.variant.compacted {
 		s.isCompacted()
@@ -310,7 +275,7 @@ func (s *scene) rest(last bool) error {
 		return errors.New(strings.Join(found, "\n"))
 	}
 	if last {
-		if r := world.Verify(s.t, s.daemon.Env); !r.Good {
+		if r := world.Verify(s.T, s.Env); !r.Good {
 			text, err := json.Marshal(r)
 			return fmt.Errorf("bridge verify: %s %w", text, err)
 		}

@@ -57,9 +57,9 @@ func (v variant) env(stream string) world.Env {
 // forgetsAfter is the time for which a topic that forgets keeps tombstones, at least.
 const forgetsAfter = 6 * time.Second
 
-// compact has the broker compact a topic as often as it can.
-func (s *scene) compact(topic string) {
-	s.t.Helper()
+// compact has the broker compact the topic of together as often as it can.
+func (s *scene) compact(t testing.TB, b *world.Bus) {
+	t.Helper()
 	retention := "600000"
 	if s.variant.forgets {
 		retention = strconv.FormatInt(forgetsAfter.Milliseconds(), 10)
@@ -70,20 +70,20 @@ func (s *scene) compact(topic string) {
 	} {
 		configs[name] = &value
 	}
-	s.bus.Kafka.ConfigureTopic(s.t, topic, configs)
+	b.Kafka.ConfigureTopic(t, s.shared, configs)
 }
 
 // isCompacted fails the test unless tombstones were received, and messages were compacted away.
 func (s *scene) isCompacted() {
-	s.t.Helper()
+	s.T.Helper()
 	for name, o := range s.topics {
 		if name != s.shared {
 			continue
 		}
-		received, left := o.tape.Count(), len(s.bus.ReadAll(s.t, name))
-		s.t.Logf("%d tombstones; of %d messages %d are left", s.nulls, received, left)
+		received, left := o.tape.Count(), len(s.Bus.ReadAll(s.T, name))
+		s.T.Logf("%d tombstones; of %d messages %d are left", s.nulls, received, left)
 		if s.nulls == 0 || left >= received {
-			s.t.Error("the test shows too little")
+			s.T.Error("the test shows too little")
 		}
 	}
 }
@@ -91,7 +91,7 @@ func (s *scene) isCompacted() {
 // searched looks for masked values in all that the program has written: messages, log and
 // checkpoint. It returns how many bytes that were.
 func (s *scene) searched() (n int) {
-	s.t.Helper()
+	s.T.Helper()
 	look := func(where string, text []byte) {
 		n += len(text)
 		if at := bytes.Index(text, []byte(secret)); at >= 0 {
@@ -106,8 +106,8 @@ func (s *scene) searched() (n int) {
 			}
 		}
 	}
-	look("the log", []byte(s.daemon.Log.String()))
-	for _, folder := range append([]string{s.daemon.Checkpoint()}, s.copies...) {
+	look("the log", []byte(s.Daemon.Log.String()))
+	for _, folder := range append([]string{s.Daemon.Checkpoint()}, s.copies...) {
 		err := filepath.WalkDir(folder, func(path string, entry os.DirEntry, err error) error {
 			if err != nil || entry.IsDir() {
 				return err
@@ -121,7 +121,7 @@ func (s *scene) searched() (n int) {
 			return err
 		})
 		if err != nil && !os.IsNotExist(err) {
-			s.t.Errorf("search %s: %v", folder, err)
+			s.T.Errorf("search %s: %v", folder, err)
 		}
 	}
 	return n
@@ -146,25 +146,25 @@ func TestAStalledTable(t *testing.T) {
 			t.Parallel()
 			b, proxy := start(t)
 			s := newScene(t, b, 1, variant{})
-			s.daemon.Env["BRIDGE_SINK_URL"] = name + "://" + proxy.Addr()
+			s.Env["BRIDGE_SINK_URL"] = name + "://" + proxy.Addr()
 			s.stallsTheSecondTable(proxy)
 		})
 	}
 }
 
 func (s *scene) stallsTheSecondTable(proxy *testenv.Proxy) {
-	s.t.Helper()
+	s.T.Helper()
 	s.start()
-	world.AwaitReady(s.t, s.daemon)
+	world.AwaitReady(s.T, s.Daemon)
 	of := s.streams[apart]
 	goes := func(table int) {
-		s.t.Helper()
-		must.OK(s.t, of.writers.HopTo(s.t.Context(), of.tables[table]))
+		s.T.Helper()
+		must.OK(s.T, of.writers.HopTo(s.T.Context(), of.tables[table]))
 	}
 	published := func(what string) {
-		s.t.Helper()
+		s.T.Helper()
 		now := s.tableFold(of)
-		world.Eventually(s.t, time.Minute, what+" is published", func() bool {
+		world.Eventually(s.T, time.Minute, what+" is published", func() bool {
 			s.receive()
 			return of.judge.Difference(now) == ""
 		})
@@ -175,27 +175,27 @@ func (s *scene) stallsTheSecondTable(proxy *testenv.Proxy) {
 	// A request to Kafka begins with its size and its kind, which is 0 for Produce.
 	topic := []byte(of.tables[1])
 	proxy.Block(func(data []byte) bool {
-		if s.bus.Kafka != nil {
+		if s.Bus.Kafka != nil {
 			return len(data) > 8 && data[4] == 0 && data[5] == 0 && bytes.Contains(data, topic)
 		}
 		return bytes.Contains(data, append([]byte("HPUB "), topic...))
 	})
 	goes(1)
-	world.Eventually(s.t, time.Minute, "the publish of the second table is held", func() bool { return proxy.Blocked() > 0 })
+	world.Eventually(s.T, time.Minute, "the publish of the second table is held", func() bool { return proxy.Blocked() > 0 })
 	proxy.Pass()
 	goes(2)
 	s.kill()
 	s.start()
 	published("the third")
 
-	held, before := proxy.Open(), s.bus.Count(s.t, of.tables[1])
+	held, before := proxy.Open(), s.Bus.Count(s.T, of.tables[1])
 	proxy.Release()
-	if s.bus.Kafka != nil {
-		world.Eventually(s.t, time.Minute, "the late message is stored", func() bool { return s.bus.Count(s.t, of.tables[1]) > before })
+	if s.Bus.Kafka != nil {
+		world.Eventually(s.T, time.Minute, "the late message is stored", func() bool { return s.Bus.Count(s.T, of.tables[1]) > before })
 	} else {
-		world.Eventually(s.t, time.Minute, "the connection that was held ends", func() bool { return proxy.Open() < held })
+		world.Eventually(s.T, time.Minute, "the connection that was held ends", func() bool { return proxy.Open() < held })
 	}
 	s.kill()
 	s.start()
-	must.OK(s.t, s.rest(true))
+	must.OK(s.T, s.rest(true))
 }

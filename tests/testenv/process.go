@@ -151,15 +151,15 @@ func (p *Process) signal(sig syscall.Signal) {
 // machine, or after a minute.
 func (p *Process) Pause() {
 	p.signal(syscall.SIGSTOP)
-	for deadline := time.Now().Add(time.Minute); p.running() && !p.stopped() && time.Now().Before(deadline); {
+	for deadline := time.Now().Add(time.Minute); p.running() && !Stopped(p.Pid()) && time.Now().Before(deadline); {
 		time.Sleep(time.Millisecond)
 	}
 }
 
-// stopped reports whether each thread of the process is stopped by a signal, as proc_pid_stat(5)
+// Stopped reports whether each thread of a process is stopped by a signal, as proc_pid_stat(5)
 // tells it.
-func (p *Process) stopped() bool {
-	threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", p.cmd.Process.Pid))
+func Stopped(pid int) bool {
+	threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", pid))
 	if err != nil || len(threads) == 0 {
 		return false
 	}

@@ -38,8 +38,6 @@ type broker interface {
 	// Open makes the topic or stream called name, whose messages carry the time at which the bus
 	// stored them, and returns what to set as DESTINATION.
 	Open(t testing.TB, name string) (destination string)
-	// OpenDeadLetters makes a topic or stream and returns what to set as BRIDGE_DEAD_LETTER.
-	OpenDeadLetters(t testing.TB, name string) string
 	// Count returns how many messages a destination holds, without reading them.
 	Count(t testing.TB, name string) int64
 	// ends returns the end offsets of a destination.
@@ -160,6 +158,12 @@ func serversOf[S Server](members []S) (servers []Server) {
 func (b *Bus) Whole(t testing.TB, name string) {
 	t.Helper()
 	Eventually(t, 2*time.Minute, "each server has all of "+name, func() bool { return b.whole(t, name) })
+}
+
+// OpenDeadLetters makes a topic or stream and returns what to set as BRIDGE_DEAD_LETTER.
+func (b *Bus) OpenDeadLetters(t testing.TB, name string) string {
+	t.Helper()
+	return strings.Replace(b.Open(t, name), "{type}", "letters", 1)
 }
 
 // Remake deletes the topic or stream of a destination and makes it again, empty.

@@ -37,11 +37,6 @@ func (b onKafka) Open(t testing.TB, name string) string {
 	return name
 }
 
-func (b onKafka) OpenDeadLetters(t testing.TB, name string) string {
-	t.Helper()
-	return b.Open(t, name)
-}
-
 func (b onKafka) remove(t testing.TB, name string) { t.Helper(); b.Kafka.DeleteTopic(t, name) }
 
 func (b onKafka) connect(opts ...kgo.Opt) (*kgo.Client, error) {

@@ -81,12 +81,6 @@ func (b onNATS) Open(t testing.TB, name string) string {
 	return b.prefix(name) + ".{type}"
 }
 
-func (b onNATS) OpenDeadLetters(t testing.TB, name string) string {
-	t.Helper()
-	b.Open(t, name)
-	return b.prefix(name) + ".letters"
-}
-
 func (b onNATS) remove(t testing.TB, name string) {
 	t.Helper()
 	must.OK(t, b.js(t).DeleteStream(t.Context(), name))

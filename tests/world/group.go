@@ -149,20 +149,15 @@ func (g *Group) Pair() (works, waits *Member) {
 // judges ask that one.
 func (g *Group) Published(limit time.Duration, what string, still ...*Member) *Member {
 	g.T.Helper()
-	ids := map[string]uint64{Orders: g.World.Highest(Orders), Strict: g.World.Highest(Strict)}
+	heads := g.heads()
 	var w *Member
 	Eventually(g.T, limit, what, func() bool {
 		if w = g.Worker(still...); w == nil {
 			return false
 		}
-		for stream, id := range ids {
-			if w.Daemon.Position(stream) < id {
-				return false
-			}
-		}
-		return true
+		g.Daemon = w.Daemon
+		return len(g.behind(heads)) == 0
 	})
-	g.Daemon = w.Daemon
 	return w
 }
 

@@ -293,11 +293,7 @@ func SumOf(body, name string) float64 {
 // AwaitStop waits until the program stands still, as at a failpoint that stops it.
 func (d *Daemon) AwaitStop() {
 	d.T.Helper()
-	Eventually(d.T, time.Minute, "the program stands still", func() bool {
-		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", d.Cmd.Process.Pid))
-		// The state follows the name, which is in brackets.
-		return err == nil && bytes.HasPrefix(text[bytes.LastIndexByte(text, ')')+1:], []byte(" T"))
-	})
+	Eventually(d.T, time.Minute, "the program stands still", func() bool { return testenv.Stopped(d.Cmd.Process.Pid) })
 }
 
 // goroutines ends a program that still runs, by SIGQUIT, and returns where its goroutines were.

