@@ -95,17 +95,35 @@ func (r *rig) settingsOf(t testing.TB, e errand, tuned bool) settings {
 	}
 }
 
-// file writes a configuration that is made of templates, and returns its path.
-func (s settings) file(t testing.TB, name string, templates ...string) string {
+// file writes a configuration that is made of templates, of a tuned program with what more has, and
+// returns its path.
+func (s settings) file(t testing.TB, name, more string, templates ...string) string {
 	t.Helper()
+	if s.Tuned {
+		templates = append(templates, more)
+	}
 	var text bytes.Buffer
 	for _, one := range templates {
-		made := must.Get(template.ParseFiles(filepath.Join("peers", one)))(t)
-		must.OK(t, made.Execute(&text, s))
+		must.OK(t, must.Get(template.ParseFiles(filepath.Join("peers", one)))(t).Execute(&text, s))
 	}
 	path := filepath.Join(s.Folder, name)
 	must.OK(t, os.WriteFile(path, text.Bytes(), 0o600))
 	return path
+}
+
+// variants are a program as shipped, and tuned. command returns what starts it.
+func (r *rig) variants(of peer, command func(t testing.TB, e errand, s settings) *exec.Cmd) (both []*peer) {
+	for _, tuned := range []bool{false, true} {
+		p := of
+		if tuned {
+			p.name += "-tuned"
+		}
+		p.start = func(t testing.TB, e errand) *process {
+			return startProcess(t, p.name, command(t, e, r.settingsOf(t, e, tuned)))
+		}
+		both = append(both, &p)
+	}
+	return both
 }
 
 // fetched is a folder in which scripts/peers has put something.
@@ -115,22 +133,6 @@ func fetched(name string) (string, error) {
 		return "", fmt.Errorf("%w: scripts/peers fetches it", err)
 	}
 	return folder, nil
-}
-
-// tuned adds the settings of a tuned program to its templates.
-func tuned(is bool, templates []string, more string) []string {
-	if is {
-		return append(slices.Clone(templates), more)
-	}
-	return templates
-}
-
-// peerName is that of a program as shipped, or tuned.
-func peerName(of string, tuned bool) string {
-	if tuned {
-		return of + "-tuned"
-	}
-	return of
 }
 
 // debezium is Debezium Server, as shipped and tuned.
@@ -143,23 +145,16 @@ func (r *rig) debezium() (both []*peer, err error) {
 	if err != nil {
 		return nil, fmt.Errorf("Debezium Server: %w", err)
 	}
-	for _, is := range []bool{false, true} {
-		name := peerName("debezium", is)
-		both = append(both, &peer{
-			name: name, topic: func(e errand) string { return e.target + "." + r.Name + "." + e.table },
-			start: func(t testing.TB, e errand) *process {
-				templates := tuned(is, []string{"debezium.properties", "debezium-" + e.bus.name + ".properties"}, "debezium-tuned.properties")
-				command := exec.Command("bash", "run.sh")
-				command.Dir = folder
-				command.Env = append(os.Environ(), "JAVA_HOME="+home,
-					"QUARKUS_CONFIG_LOCATIONS="+r.settingsOf(t, e, is).file(t, "application.properties", templates...),
-					// Java 25 keeps its own classes to itself.
-					"JAVA_OPTS=--add-opens=java.base/java.lang=ALL-UNNAMED")
-				return startProcess(t, name, command)
-			},
-		})
-	}
-	return both, nil
+	of := peer{name: "debezium", topic: func(e errand) string { return e.target + "." + r.Name + "." + e.table }}
+	return r.variants(of, func(t testing.TB, e errand, s settings) *exec.Cmd {
+		command := exec.Command("bash", "run.sh")
+		command.Dir = folder
+		command.Env = append(os.Environ(), "JAVA_HOME="+home, "QUARKUS_CONFIG_LOCATIONS="+
+			s.file(t, "application.properties", "debezium-tuned.properties", "debezium.properties", "debezium-"+e.bus.name+".properties"),
+			// Java 25 keeps its own classes to itself.
+			"JAVA_OPTS=--add-opens=java.base/java.lang=ALL-UNNAMED")
+		return command
+	}), nil
 }
 
 // connect is Kafka Connect with a JDBC source, as shipped and tuned. BENCH_JDBC_CONNECTOR names the
@@ -189,28 +184,21 @@ func (r *rig) connect() (both []*peer, err error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, is := range []bool{false, true} {
-		name := peerName("connect", is)
-		both = append(both, &peer{
-			name: name, kafkaAlone: true, topic: func(e errand) string { return e.target + "." + e.table },
-			start: func(t testing.TB, e errand) *process {
-				s := r.settingsOf(t, e, is)
-				s.Class, s.Plugins = class, filepath.Join(s.Folder, "plugins")
-				// The connector and the driver have to lie beside each other.
-				beside := filepath.Join(s.Plugins, "jdbc")
-				must.OK(t, os.MkdirAll(beside, 0o755))
-				for _, jar := range slices.Concat(drivers, jars) {
-					if err := os.Symlink(jar, filepath.Join(beside, filepath.Base(jar))); err != nil && !os.IsExist(err) {
-						t.Fatal(err)
-					}
-				}
-				return startProcess(t, name, exec.Command(filepath.Join(home, "bin", "java"), "-cp", libs+"/*", "org.apache.kafka.connect.cli.ConnectStandalone",
-					s.file(t, "worker.properties", tuned(is, []string{"connect-worker.properties"}, "connect-worker-tuned.properties")...),
-					s.file(t, "source.properties", tuned(is, []string{"connect.properties"}, "connect-tuned.properties")...)))
-			},
-		})
-	}
-	return both, nil
+	of := peer{name: "connect", kafkaAlone: true, topic: func(e errand) string { return e.target + "." + e.table }}
+	return r.variants(of, func(t testing.TB, _ errand, s settings) *exec.Cmd {
+		s.Class, s.Plugins = class, filepath.Join(s.Folder, "plugins")
+		// The connector and the driver have to lie beside each other.
+		beside := filepath.Join(s.Plugins, "jdbc")
+		must.OK(t, os.MkdirAll(beside, 0o755))
+		for _, jar := range slices.Concat(drivers, jars) {
+			if err := os.Symlink(jar, filepath.Join(beside, filepath.Base(jar))); err != nil && !os.IsExist(err) {
+				t.Fatal(err)
+			}
+		}
+		return exec.Command(filepath.Join(home, "bin", "java"), "-cp", libs+"/*", "org.apache.kafka.connect.cli.ConnectStandalone",
+			s.file(t, "worker.properties", "connect-worker-tuned.properties", "connect-worker.properties"),
+			s.file(t, "source.properties", "connect-tuned.properties", "connect.properties"))
+	}), nil
 }
 
 // javaOf returns the home of the newest Java that is at least of a version.
