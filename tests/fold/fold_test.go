@@ -131,7 +131,6 @@ func (s *scene) sometime(d time.Duration) { world.Pause(time.Duration(s.rng.Int6
 
 // stop ends the program, mostly by SIGKILL. Now and then its checkpoint is copied.
 func (s *scene) stop() {
-	s.T.Helper()
 	if s.rng.IntN(4) == 0 {
 		s.term()
 	} else {
@@ -161,7 +160,6 @@ func (s *scene) kill() {
 // copy keeps a copy of the checkpoint of a program that has ended; by chance instead of another
 // one, so that some become old.
 func (s *scene) copy() {
-	s.T.Helper()
 	if _, err := os.Stat(s.Daemon.Checkpoint()); err != nil {
 		// It was removed, and the program killed before it made another one.
 		return
@@ -218,7 +216,6 @@ func (s *scene) killedAtAPoint() {
 
 // olderCheckpoint replaces the checkpoint by a copy of some time before.
 func (s *scene) olderCheckpoint() {
-	s.T.Helper()
 	s.stop()
 	s.Daemon.PutCheckpoint(s.copies[s.rng.IntN(len(s.copies))])
 	s.start()
@@ -226,7 +223,6 @@ func (s *scene) olderCheckpoint() {
 
 // noCheckpoint removes the checkpoint.
 func (s *scene) noCheckpoint() {
-	s.T.Helper()
 	s.stop()
 	s.Daemon.LoseCheckpoint()
 	s.start()
@@ -259,7 +255,6 @@ func (s *scene) busHeld() {
 
 // terminated ends the program in good order and starts it again.
 func (s *scene) terminated() {
-	s.T.Helper()
 	s.term()
 	s.copy()
 	s.sometime(500 * time.Millisecond)

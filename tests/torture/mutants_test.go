@@ -319,7 +319,6 @@ func (r *recorder) Cleanup(f func())             { r.cleanups = append(r.cleanup
 func (r *recorder) Errorf(form string, a ...any) { r.Error(fmt.Sprintf(form, a...)) }
 func (r *recorder) Fatal(args ...any)            { r.Error(args...); runtime.Goexit() }
 func (r *recorder) Fatalf(form string, a ...any) { r.Errorf(form, a...); runtime.Goexit() }
-func (r *recorder) FailNow()                     { runtime.Goexit() }
 func (r *recorder) Failed() bool                 { r.mu.Lock(); defer r.mu.Unlock(); return len(r.findings) > 0 }
 func (r *recorder) Log(...any)                   {}
 func (r *recorder) Logf(string, ...any)          {}

@@ -128,7 +128,6 @@ func withProgressAnd(variable, value string) func(*trial) {
 // changeShares ends the processes, in good order or not, but for one that stands still until a
 // number of others is ready. That one is shut out.
 func (tr *trial) changeShares(number int) {
-	tr.T.Helper()
 	still := tr.rng.IntN(len(tr.Shares))
 	woken := tr.Tables(tr.Shares[still])
 	for i, d := range tr.Shares {
@@ -156,7 +155,6 @@ func (tr *trial) changeShares(number int) {
 // killShares kills one of the shares after the other, and starts it after something was done to
 // it.
 func (tr *trial) killShares(times int, then func(*world.Daemon)) {
-	tr.T.Helper()
 	tr.harmShares(times, (*world.Daemon).Kill, func(d *world.Daemon) {
 		then(d)
 		d.Start()
@@ -166,7 +164,6 @@ func (tr *trial) killShares(times int, then func(*world.Daemon)) {
 // harmShares does harm to one of the shares after the other. The others have to publish what is
 // written before that is healed.
 func (tr *trial) harmShares(times int, harm, heal func(*world.Daemon)) {
-	tr.T.Helper()
 	tables := make([]int, len(tr.Shares))
 	for i, share := range tr.Shares {
 		tables[i] = tr.Tables(share)

@@ -84,7 +84,6 @@ var tableFaults = []fault{
 
 // alter changes both tables, at some moment.
 func (tr *trial) alter(what string) {
-	tr.T.Helper()
 	tr.altered = true
 	for _, table := range bothStreams {
 		tr.sometime(time.Second)
@@ -101,7 +100,6 @@ func extraColumn(tr *trial) {
 
 // vanish takes a table away for a while, in which the other stream has to go on.
 func (tr *trial) vanish(table, other string) {
-	tr.T.Helper()
 	tr.World.Exec("RENAME TABLE " + table + " TO aside")
 	begun := time.Now()
 	tr.shardStops(table, table)
@@ -237,7 +235,6 @@ var contentsFaults = []fault{
 // restartsBehind waits until the release stream has stopped because the bus has lost messages, and
 // restarts the program, as it asks for. The other stream heals by itself.
 func (tr *trial) restartsBehind() {
-	tr.T.Helper()
 	tr.shardStops(facts, "the bus has lost acknowledged messages", "start bridge again")
 	tr.goesOn(entities)
 	tr.terminate()

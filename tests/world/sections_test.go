@@ -2,7 +2,6 @@ package world
 
 import (
 	"maps"
-	"strings"
 	"testing"
 
 	"example.org/bridge/tests/workload"
@@ -12,35 +11,24 @@ import (
 // whose record has a sixth row, another version of the second.
 func TestTheJudgeFindsRowsOfEarlierSections(t *testing.T) {
 	for what, c := range map[string]struct {
-		first, second func(p []Message) []Message
+		first, second planting
 		found         string
 		repeated      int
 	}{
-		"nothing in an exact repeat": {second: func(p []Message) []Message { return append(p, message(2, "e-2", "tail")) }, repeated: 1},
-		"a row that comes again with another id": {second: func(p []Message) []Message {
-			other := message(2, "e-2", "late")
-			other.Value = []byte(strings.Replace(string(other.Value), plantedID(2), plantedID(7), 1))
-			return append(p, other)
-		}, found: "repeated otherwise: row 2"},
-		"a row that is lost, once":   {first: func(p []Message) []Message { return p[:2] }, found: "lost: t-5"},
-		"nothing in a doubtful row":  {second: func(p []Message) []Message { return append(p, message(4, "e-4", "late")) }},
-		"a stamp that is used again": {second: func(p []Message) []Message { p[0].Headers = stampOf(2, p[0]); return p }, found: "one stamp for two events"},
+		"nothing in an exact repeat":             {with(), with(message(2, "e-2", "tail")), "", 1},
+		"a row that comes again with another id": {with(), with(edited(0, says(plantedID(2), plantedID(7)))([]Message{message(2, "e-2", "late")})...), "repeated otherwise: row 2", 0},
+		"a row that is lost, once":               {cut(2), with(), "lost: t-5", 0},
+		"nothing in a doubtful row":              {with(), with(message(4, "e-4", "late")), "", 0},
+		"a stamp that is used again":             {with(), edited(0, func(m *Message) { m.Headers = stampOf(2, *m) }), "one stamp for two events", 0},
 	} {
 		t.Run(what, func(t *testing.T) {
 			rows, tape := planted()
 			j := NewRowJudge(t, rows, Expect{Steady: true})
 			next := rows[1]
 			next.Token, next.Version = "t-6", 2
-			more := []Message{message(6, "e-2", "tail")}
-			if c.first != nil {
-				tape = c.first(tape)
-			}
-			if c.second != nil {
-				more = c.second(more)
-			}
-			inSection(j, tape)
+			inSection(j, c.first(tape))
 			j.AddRows(&next)
-			inSection(j, more)
+			inSection(j, c.second([]Message{message(6, "e-2", "tail")}))
 			finds(t, &j.Verdict, c.found)
 			if j.Repeated != c.repeated || len(j.Lost) > 1 {
 				t.Errorf("%d repeated, want %d; %d lost", j.Repeated, c.repeated, len(j.Lost))
@@ -51,6 +39,11 @@ func TestTheJudgeFindsRowsOfEarlierSections(t *testing.T) {
 			}
 		})
 	}
+}
+
+// ahead puts a message before the others.
+func ahead(m Message) planting {
+	return func(p []Message) []Message { return append([]Message{m}, p...) }
 }
 
 func inSection(j *Judge, tape []Message) {
@@ -71,20 +64,14 @@ func stampOf(n int, m Message) map[string]string {
 // section.
 func TestTheJudgeFindsStatesOfEarlierSections(t *testing.T) {
 	for what, c := range map[string]struct {
-		second   func(p []Message) []Message
+		second   planting
 		found    string
 		repeated int
 	}{
-		"nothing in an exact repeat of the last event": {second: func(p []Message) []Message {
-			return append([]Message{stateMessage(3, 2, "Modified", "x", 1)}, p...)
-		}, repeated: 1},
-		"nothing in a row that has another MODIFIED when it is read again": {second: func(p []Message) []Message {
-			return append([]Message{modifiedAt(stateMessage(8, 0, "Added", "X", 4), 2)}, p...)
-		}, repeated: 1},
-		"what says it again": {second: func(p []Message) []Message {
-			return append([]Message{stateMessage(9, 3, "Modified", "x", 1)}, p...)
-		}, found: `nothing new: a "x"`},
-		"a link to another event": {second: func(p []Message) []Message { p[0] = stateMessage(4, 2, "TOMBSTONE", "x", 0); return p }, found: `link: a "x"`},
+		"nothing in an exact repeat of the last event":                     {ahead(stateMessage(3, 2, "Modified", "x", 1)), "", 1},
+		"nothing in a row that has another MODIFIED when it is read again": {ahead(modifiedAt(stateMessage(8, 0, "Added", "X", 4), 2)), "", 1},
+		"what says it again":      {ahead(stateMessage(9, 3, "Modified", "x", 1)), `nothing new: a "x"`, 0},
+		"a link to another event": {instead(0, stateMessage(4, 2, "TOMBSTONE", "x", 0)), `link: a "x"`, 0},
 	} {
 		t.Run(what, func(t *testing.T) {
 			histories, tape := plantedStates()
