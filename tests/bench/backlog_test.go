@@ -140,7 +140,7 @@ func (r *rig) reconciled(t testing.TB, d *daemon, l load, f figures) {
 	t.Helper()
 	// From here on, the memory is that of the reconcile.
 	d.memory.end()
-	d.memory = watchMemory(d.pid)
+	d.memory = watchMemory(t, d.pid)
 	cpu := spent(t, d.pid)
 	done := d.ReconcileByHTTP(streamName, "")
 	seconds := done.EndedAt.Sub(done.StartedAt).Seconds()

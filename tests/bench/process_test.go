@@ -100,7 +100,7 @@ func startProcess(t testing.TB, name string, command *exec.Cmd) *process {
 	p := &process{began: time.Now()}
 	p.done = must.Get(testenv.Spawn(command))(t)
 	p.pid = command.Process.Pid
-	p.memory = watchMemory(p.pid)
+	p.memory = watchMemory(t, p.pid)
 	t.Cleanup(func() {
 		_ = command.Process.Kill() // it may have ended
 		<-p.done
@@ -144,28 +144,16 @@ type watch struct {
 }
 
 // watchMemory looks at the memory of a process every 50 ms until end is called.
-func watchMemory(pid int) *watch {
+func watchMemory(t testing.TB, pid int) *watch {
 	w := new(watch)
-	quit, done := make(chan struct{}), make(chan struct{})
-	w.end = sync.OnceFunc(func() { close(quit); <-done })
-	go func() {
-		defer close(done)
-		tick := time.NewTicker(50 * time.Millisecond)
-		defer tick.Stop()
-		for {
-			// After its end there is nothing to see.
-			if rss, err := testenv.RSSAnon(pid); err == nil {
-				w.mu.Lock()
-				w.highest = max(w.highest, rss)
-				w.mu.Unlock()
-			}
-			select {
-			case <-quit:
-				return
-			case <-tick.C:
-			}
+	w.end = world.Every(t, 50*time.Millisecond, func() {
+		// After its end there is nothing to see.
+		if rss, err := testenv.RSSAnon(pid); err == nil {
+			w.mu.Lock()
+			w.highest = max(w.highest, rss)
+			w.mu.Unlock()
 		}
-	}()
+	})
 	return w
 }
 

@@ -231,7 +231,7 @@ func (r *rig) start(t testing.TB, l load, path, tables string, more world.Env) (
 func (d *daemon) restart() {
 	began := time.Now()
 	d.Start()
-	d.process = &process{pid: d.Cmd.Process.Pid, done: d.Done, began: began, memory: watchMemory(d.Cmd.Process.Pid)}
+	d.process = &process{pid: d.Cmd.Process.Pid, done: d.Done, began: began, memory: watchMemory(d.T, d.Cmd.Process.Pid)}
 }
 
 func (d *daemon) kill() {

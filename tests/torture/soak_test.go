@@ -235,26 +235,13 @@ func (tr soakTrial) written() int {
 // watch looks at the process every second, until stop returns what it has seen.
 func (tr soakTrial) watch() (stop func() []footprint) {
 	var looks []footprint
-	end, done := make(chan struct{}), make(chan struct{})
-	go func() {
-		defer close(done)
-		tick := time.NewTicker(time.Second)
-		defer tick.Stop()
-		for {
-			select {
-			case <-end:
-				return
-			case <-tick.C:
-				rss, err := tr.RSSAnon()
-				f := footprint{RSSAnon: float64(rss) / (1 << 20), Goroutines: tr.Metric("go_goroutines"), Files: tr.Metric("process_open_fds")}
-				if err == nil && f.Goroutines > 0 { // else it does not answer
-					looks = append(looks, f)
-				}
-			}
+	finish := world.Every(tr.T, time.Second, func() {
+		rss, err := tr.RSSAnon()
+		f := footprint{RSSAnon: float64(rss) / (1 << 20), Goroutines: tr.Metric("go_goroutines"), Files: tr.Metric("process_open_fds")}
+		if err == nil && f.Goroutines > 0 { // else it does not answer
+			looks = append(looks, f)
 		}
-	}()
-	finish := sync.OnceFunc(func() { close(end); <-done })
-	tr.T.Cleanup(finish)
+	})
 	return func() []footprint { finish(); return looks }
 }
 

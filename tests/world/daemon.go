@@ -338,6 +338,27 @@ func Eventually(t testing.TB, limit time.Duration, what string, condition func()
 	}
 }
 
+// Every calls do again and again, with a pause in between, until stop is called or the test ends.
+func Every(t testing.TB, pause time.Duration, do func()) (stop func()) {
+	end, done := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(done)
+		tick := time.NewTicker(pause)
+		defer tick.Stop()
+		for {
+			do()
+			select {
+			case <-end:
+				return
+			case <-tick.C:
+			}
+		}
+	}()
+	stop = sync.OnceFunc(func() { close(end); <-done })
+	t.Cleanup(stop)
+	return stop
+}
+
 // Pause lets time pass while something runs beside the test.
 func Pause(d time.Duration) { <-time.After(d) }
 

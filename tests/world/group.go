@@ -46,23 +46,10 @@ func NewGroup(p *Publisher, timeout time.Duration, own ...Env) *Group {
 		m.Daemon.Start()
 		g.Members = append(g.Members, m)
 	}
-	end, done := make(chan struct{}), make(chan struct{})
-	go func() {
-		defer close(done)
-		for {
-			select {
-			case <-end:
-				return
-			case <-time.After(50 * time.Millisecond):
-			}
-			for _, m := range g.Members {
-				m.revive()
-			}
+	Every(p.T, 50*time.Millisecond, func() {
+		for _, m := range g.Members {
+			m.revive()
 		}
-	}()
-	p.T.Cleanup(func() {
-		close(end)
-		<-done
 	})
 	return g
 }
