@@ -203,10 +203,8 @@ func TestAGroupOfTwoStreams(t *testing.T) {
 		{"orders", "g", ""}, {"stock", "h", ""}, {"orders", "mail.er", `the group "mail.er" makes no name`},
 	} {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-		events, err := client.NewEvents(joined{f.Bus, cancel}, c.group, client.Options{Stream: c.stream, Destinations: []string{f.Reads}}, func(context.Context, client.Event) error { return nil })
-		if err != nil {
-			t.Fatal(err)
-		}
+		o := client.Options{Stream: c.stream, Destinations: []string{f.Reads}}
+		events := must.Get(client.NewEvents(joined{f.Bus, cancel}, c.group, o, func(context.Context, client.Event) error { return nil }))(t)
 		if err := events.Run(ctx); (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) || errors.Is(context.Cause(ctx), context.DeadlineExceeded) {
 			t.Errorf("%s of %s: %v, want %q", c.group, c.stream, err, c.want)
 		}
