@@ -23,7 +23,7 @@ func (r *rig) backlog(t testing.TB, l load) figures {
 	t.Helper()
 	d, target := r.start(t, l, r.path, r.tableOf(t, l), nil)
 	before := d.counters(t)
-	last, steady := arrivals(t, d.process, l.bus, target, l.rows, 1)
+	last, steady := arrived(t, d.process, l.bus, target, l.rows, 1)
 	seconds := last.Sub(d.began).Seconds()
 	f := d.cost(t, seconds, l.rows)
 	if steady > 0 {
@@ -60,9 +60,9 @@ func (r *rig) backlog(t testing.TB, l load) figures {
 	return f
 }
 
-// arrivals waits until a target holds a message for every row. It returns when the last one came,
+// arrived waits until a target holds a message for every row. It returns when the last one came,
 // and how many rows a second have come since a part was there, 0 where that look found all.
-func arrivals(t testing.TB, p *process, on *bus, target string, rows, part int) (last time.Time, steady float64) {
+func arrived(t testing.TB, p *process, on *bus, target string, rows, part int) (last time.Time, steady float64) {
 	t.Helper()
 	held, first, since := int64(0), int64(0), time.Time{}
 	last = time.Now()
@@ -224,7 +224,7 @@ func (r *rig) profile(t testing.TB, l load) figures {
 	t.Helper()
 	folder := filepath.Join(testenv.Root(), "bin", "bench", "profiles", fmt.Sprintf("%s-%s", l.kind, l.bus.name))
 	d, target := r.start(t, l, r.profiler(t), r.tableOf(t, l), world.Env{"BRIDGE_TEST_PROFILE": folder})
-	last, _ := arrivals(t, d.process, l.bus, target, l.rows, 1)
+	last, _ := arrived(t, d.process, l.bus, target, l.rows, 1)
 	f := d.cost(t, last.Sub(d.began).Seconds(), l.rows)
 	d.Term()
 	return f

@@ -80,7 +80,7 @@ func (r *rig) peerBacklog(t testing.TB, p *peer, on *bus, s size) figures {
 	t.Helper()
 	rows := s.rows[0]
 	running, holder := r.startPeer(t, p, on, r.table(t, wide, rows, true), nil)
-	last, steady := arrivals(t, running, on, holder, rows, max(1, rows/10))
+	last, steady := arrived(t, running, on, holder, rows, max(1, rows/10))
 	f := running.cost(t, last.Sub(running.began).Seconds(), rows)
 	if steady > 0 {
 		f["steady-rows/s"] = steady

@@ -36,12 +36,12 @@ func TestLives(t *testing.T) {
 		"a table follows a stream":   {"a stream", followed},
 		"a table of topics that are made later": {"topics", "table orders more; pass 1m; unready; fault orders; write a=1; ready; " +
 			"to more; write a=2 b=1; pass 2s; has a=2 b=1; well"},
-		// It serves what it has until the new bus says otherwise, and then drops what that does not have.
+		// It serves what it has until the new bus says otherwise, and then drops what that lacks.
 		"a bus that is made again":    {"partitions", "create orders; write a=1 b=1 a=2 returns=1; table orders; ready; wipe; " + again},
 		"a bus back to an older time": {"partitions", "create orders; write a=1 b=1 a=2 returns=1; table orders; ready; lose; " + again},
 		"what a bus made again says":  {"a stream", "write a=1 b=1 a=2 c=1; table orders; ready; wipe; epoch 2; write b=2 b= a=2 c=2; pass 3s; has a=2 c=2; pass 2m; has a=2 c=2"},
 		"a tombstone deletes":         {"topics", "write a=1 b=1; tombstone a; table orders; ready; has b=1"},
-		"a tombstone is no event":     {"topics", "write a=1 a=; tombstone a; events orders; gave a=1 a="},
+		"a tombstone hands over none": {"topics", "write a=1 a=; tombstone a; events orders; gave a=1 a="},
 		"one topic is held up, not others": {"topics", "write a=1; to more; write b=1; refuse a=1 20; events orders more; write b=2; " +
 			"gave b=1 b=2; fault not now; pass 1m; gave b=1 b=2 a=1; well"},
 		"events, and another process goes on": {"a stream", "write a=1 b=1; foreign stream; refuse b=1 3; events orders; write a=2; gave a=1; fault not now; pass 1m; " +
@@ -160,14 +160,14 @@ func (s *stage) step(ctx context.Context, name string, words []string) bool {
 			}
 		}()
 	default:
-		return s.look(name, words)
+		return s.compare(name, words)
 	}
 	synctest.Wait()
 	return true
 }
 
-// look compares what there is with what a step says.
-func (s *stage) look(name string, words []string) bool {
+// compare compares what there is with what a step says.
+func (s *stage) compare(name string, words []string) bool {
 	text := strings.Join(words, " ")
 	switch name {
 	case "ready":

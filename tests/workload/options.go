@@ -90,15 +90,15 @@ type IDs struct {
 	Ordered bool
 	// Nodes is how many nodes there are with a counter each, whose ids interleave, as with
 	// auto_increment_increment on several primaries. A writer belongs to the node of its number
-	// modulo Nodes. The first node writes nothing for Silence at the beginning: its ids are then the
-	// lowest.
+	// modulo Nodes. The first node writes nothing for Silence at the beginning: its ids are then
+	// the lowest.
 	Nodes   int
 	Silence time.Duration
 	// Containers are those of the buffered number issuer: each holds a block of ids in memory and
-	// uses it up at its own pace, so that low ids are written long after higher ones. A writer asks
-	// any container; the first one twice as often as the second, three times as often as the third,
-	// and so on. Block is how many ids it fetches at once, when a tenth of them is left; it defaults
-	// to 5,000.
+	// uses it up at its own pace, so that low ids are written long after higher ones. A writer
+	// asks any container; the first one twice as often as the second, three times as often as the
+	// third, and so on. Block is how many ids it fetches at once, when a tenth of them is left; it
+	// defaults to 5,000.
 	Containers, Block int
 }
 
