@@ -190,7 +190,7 @@ func (s *sender) locateAll(ctx context.Context, messages []sink.Message, outcome
 
 // number returns the number of a TP, which it registers, 0 for none.
 func (o *Options) number(ctx context.Context, tp sink.TPRef) (uint32, error) {
-	if number := o.Committer.Number(o.Stream, tp); number != 0 {
+	if number, _ := o.Committer.Number(o.Stream, tp); number != 0 {
 		return number, nil
 	}
 	return o.Recovery.Register(ctx, o.Stream, tp)

@@ -171,7 +171,7 @@ func (c *Committer) Still(ctx context.Context, do func(store.Store) error) error
 
 // ends tells the end of a TP at a time: what is below it and not covered is to be read (rule 5).
 func (c *Committer) ends(stream string, tp sink.TPRef, end uint64, at time.Time) {
-	number, _ := c.number(stream, tp)
+	number, _ := c.Number(stream, tp)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	t := c.tps.get(number)
@@ -188,13 +188,6 @@ func (c *Committer) ends(stream string, tp sink.TPRef, end uint64, at time.Time)
 // InForce returns the number that is in force for the TP of a registration: an entry that names
 // another one is to be Renewed (rule 21). It is 0 where tp is not registered. It takes no lock.
 func (c *Committer) InForce(tp uint32) uint32 { return (*c.tps.current.Load())[tp] }
-
-// Number returns the number in force for a TP as a sink reports it, 0 where it is not registered,
-// or was made again and is not registered again yet.
-func (c *Committer) Number(stream string, tp sink.TPRef) uint32 {
-	number, _ := c.number(stream, tp)
-	return number
-}
 
 // TP returns the name of a TP by its number in force, empty for another number.
 func (c *Committer) TP(number uint32) string {
@@ -214,8 +207,9 @@ func (c *Committer) Lost(number uint32, end uint64) bool {
 	return t != nil && t.has(end)
 }
 
-// number is Number. It reports whether another TP of that name is registered.
-func (c *Committer) number(stream string, tp sink.TPRef) (number uint32, another bool) {
+// Number returns the number in force for a TP as a sink reports it, 0 where it is not registered,
+// or was made again and is not registered again yet: then it reports another one.
+func (c *Committer) Number(stream string, tp sink.TPRef) (number uint32, another bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	t := c.tps.coverage(stream, tp.Name)

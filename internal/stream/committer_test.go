@@ -114,7 +114,7 @@ func TestFence(t *testing.T) {
 
 func TestMarkers(t *testing.T) {
 	r := newRig(t, newBus("d"), nil, nil, "s").start()
-	n := r.committer.Number("s", sink.TPRef{Name: "d"})
+	n, _ := r.committer.Number("s", sink.TPRef{Name: "d"})
 	acknowledge := func(from, to uint64, marker bool) {
 		t.Helper()
 		first := r.send()

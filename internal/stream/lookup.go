@@ -230,7 +230,7 @@ func (g *registrar) compareAge(ctx context.Context, s *stream, list []lookedUp) 
 		f := &list[i]
 		// A wall clock: it goes on while a machine sleeps.
 		away := now.Sub(time.UnixMilli(int64(f.was.Seen)))
-		if f.was.Number == 0 || f.End < f.was.Next+pair || s.isReread(f) || away >= 0 && away < least {
+		if f.was.Number == 0 || f.End < f.was.Next+pair || s.isReread(f.was.Number, f.was.Next) || away >= 0 && away < least {
 			continue
 		}
 		if topic == nil || *topic != f.Destination {
@@ -253,10 +253,10 @@ func (g *registrar) compareAge(ctx context.Context, s *stream, list []lookedUp) 
 	return nil
 }
 
-// isReread reports whether this process has registered the TP and has not read it to the end yet:
-// to begin once more would never come to an end where the reading takes long.
-func (s *stream) isReread(f *lookedUp) bool {
+// isReread reports whether a TP, read below next, lacks what lay there when this process registered
+// it: to begin once more would never come to an end where the reading takes long.
+func (s *stream) isReread(number uint32, next uint64) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return f.was.Next < s.rereads[f.was.Number]
+	return next < s.rereads[number]
 }

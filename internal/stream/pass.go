@@ -111,7 +111,7 @@ func (s *stream) passTo(ctx context.Context, noted floors) error {
 			continue
 		}
 		now, found := floorOf(s, f.t)
-		if found && now.number == f.number && now.next < f.to && hasRead(s, &now) {
+		if found && now.number == f.number && now.next < f.to && !s.isReread(now.number, now.next) {
 			passed = append(passed, Span{TP: f.number, Range: Range{From: now.next, To: f.to}})
 		}
 	}
@@ -128,14 +128,7 @@ func isPassed(s *stream, t *topicPartition) bool {
 		return false
 	}
 	now, found := floorOf(s, t)
-	return found && hasRead(s, &now)
-}
-
-// hasRead reports whether a TP was read to where it ended when this process registered it.
-func hasRead(s *stream, f *floor) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return f.next >= s.rereads[f.number]
+	return found && !s.isReread(now.number, now.next)
 }
 
 // floor returns how far a TP of a stream is known.

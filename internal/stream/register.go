@@ -27,7 +27,7 @@ func (c *CatchUp) Register(ctx context.Context, name string, tp sink.TPRef) (uin
 		return 0, fmt.Errorf("%w: %w", ErrReadBack, err)
 	}
 	defer release()
-	number, another := c.committer.number(name, tp)
+	number, another := c.committer.Number(name, tp)
 	if number == 0 && time.Since(s.lookedUp) >= c.opts.Tick {
 		_, err := c.registrar.refresh(ctx, s, false)
 		// A look may take longer than a Tick: those who waited for it do not repeat it at once.
@@ -37,7 +37,7 @@ func (c *CatchUp) Register(ctx context.Context, name string, tp sink.TPRef) (uin
 			return 0, fmt.Errorf("%w: %w", ErrReadBack, err)
 		}
 		s.unread = unread
-		number, another = c.committer.number(name, tp)
+		number, another = c.committer.Number(name, tp)
 	}
 	if another && !s.unread {
 		return 0, fmt.Errorf("%s was made again, and has not the incarnation %s: %w", tp.Name, tp.Incarnation, ErrReadBack)

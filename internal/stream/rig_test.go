@@ -167,7 +167,7 @@ func (r *rig) publishes(key string) {
 
 // acknowledge ends a message that lies at an offset.
 func (r *rig) acknowledge(m *said, offset uint64) error {
-	n := r.committer.Number(m.stream, sink.TPRef{Name: "d"})
+	n, _ := r.committer.Number(m.stream, sink.TPRef{Name: "d"})
 	f := r.feeds[m.stream]
 	last := store.Anchor{Offset: offset, Hash: stream.HashMessage([]byte(m.key), m.event(), m.epoch, m.seq)}
 	cover := stream.Cover{First: m.seq, Acked: []stream.Span{{TP: n, Range: stream.Range{From: offset, To: offset + 1, Last: last}}}}
