@@ -292,7 +292,7 @@ func (s *stream) restore(ctx context.Context) error {
 	if err != nil || !followed || !copied.whole {
 		return err
 	}
-	return s.rounds(ctx, true)
+	return startAgain(s.rounds(ctx, true))
 }
 
 // Lacking returns what a store that holds image lacks of a copy of a stream. next returns a number
