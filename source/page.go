@@ -56,12 +56,6 @@ type Column struct {
 	Format IDFormat
 }
 
-// SameForm reports whether the values of c and other have the same form, and the columns the same
-// name.
-func (c Column) SameForm(other Column) bool {
-	return c.Name == other.Name && c.Kind == other.Kind && c.Precision == other.Precision && c.Mask == other.Mask && c.Format == other.Format
-}
-
 // Resolution returns the smallest step of a time column: 1 s for second precision. It is 0 if the
 // column is not a time.
 func (c Column) Resolution() time.Duration {

@@ -158,9 +158,6 @@ func (r Range) Empty() bool { return r.First > r.Last }
 
 func (r Range) Has(id uint64) bool { return r.First <= id && id <= r.Last }
 
-// Overlaps reports whether r and o have an id in common. Neither may be empty.
-func (r Range) Overlaps(o Range) bool { return r.First <= o.Last && o.First <= r.Last }
-
 // Intersect returns the ids that r and o have in common.
 func (r Range) Intersect(o Range) Range {
 	return Range{First: max(r.First, o.First), Last: min(r.Last, o.Last)}

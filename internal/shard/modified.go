@@ -124,7 +124,9 @@ func (c *changes) follow(ctx context.Context, column source.Column, publish publ
 func (c *changes) begin(column source.Column, through string) {
 	opts, now := c.opts, c.poll.now
 	at, readable := column.Time([]byte(c.after.Modified), opts.Zone)
-	altered := !c.column.SameForm(column) && c.column != source.Column{}
+	was := c.column
+	was.NotNull = column.NotNull
+	altered := was != column && c.column != source.Column{}
 	switch {
 	case !readable, altered, c.after.Modified > through:
 		// Beyond the present: a clock that was set back, or the hour that a zone shows twice.

@@ -189,7 +189,7 @@ func (s *schema) proveAs(r *reading, m *Message, e *envelope, key []byte, ops []
 		v.key = own
 	}
 	if e.reason == "" {
-		v.digest = s.digest(r.at, r.values, r.columns)
+		v.digest = s.digest(r)
 	}
 	var fits bool
 	v.op, fits = s.fits(e, &v, v.digest, ops)

@@ -270,17 +270,12 @@ func invert(c source.Column, zone *time.Location, v []byte) (value []byte, exact
 	return t.In(zone).AppendFormat(nil, layout), true, true
 }
 
-// digest returns that of an event whose members were made of the values of these columns. more are
-// the columns that the table does not have.
-func (s *schema) digest(at []int, values [][]byte, more []source.Column) [16]byte {
-	named := make([]event.NamedValue, 0, len(at))
-	for i, c := range at {
-		switch {
-		case c == s.columns.ID || c == s.columns.Created || c == s.columns.Modified || c >= len(values):
-		case c < len(s.columns.List):
-			named = append(named, event.NamedValue{Column: s.columns.List[c].Name, Value: values[c]})
-		default:
-			named = append(named, event.NamedValue{Column: more[i].Name, Value: values[c]})
+// digest returns that of an event.
+func (s *schema) digest(r *reading) [16]byte {
+	named := make([]event.NamedValue, 0, len(r.at))
+	for i, c := range r.at {
+		if c != s.columns.ID && c != s.columns.Created && c != s.columns.Modified {
+			named = append(named, event.NamedValue{Column: r.columns[i].Name, Value: r.values[c]})
 		}
 	}
 	return event.DigestOf(named)

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"database/sql/driver"
-	"encoding/hex"
 	"fmt"
 	"math"
 	"regexp"
@@ -202,11 +201,10 @@ func (k keyPart) needsCode(v []byte) bool {
 	return textual && charset != "" && !utf8s[charset] && (wide[charset] || !isASCII(v))
 }
 
-// lossy reports whether a character set lacks a character, for which the server writes '?'.
+// lossy reports whether a character set may lack a character, for which the server writes '?'.
 func (e encodings) lossy() bool {
 	for text, digits := range e {
-		code, _ := hex.DecodeString(digits)
-		if !wide[text.charset] && bytes.Count(code, []byte("?")) > strings.Count(text.text, "?") {
+		if strings.Count(digits, "3F") > strings.Count(text.text, "?") {
 			return true
 		}
 	}
