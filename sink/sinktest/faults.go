@@ -12,6 +12,7 @@ import (
 
 	"example.org/bridge/client/backoff"
 	"example.org/bridge/sink"
+	"example.org/bridge/tests/must"
 )
 
 func stalledCancel(t *testing.T, f Fixture) {
@@ -109,10 +110,7 @@ func wiped(t *testing.T, f Fixture) {
 		if !f.Features.Reads {
 			break
 		}
-		tps, err := f.Sink.(sink.Reader).TPs(ctx, f.Destinations)
-		if err != nil {
-			t.Fatalf("TPs: %v", err)
-		}
+		tps := must.Get(f.Sink.(sink.Reader).TPs(ctx, f.Destinations))(t)
 		former := slices.ContainsFunc(out.TPs, func(ref sink.TPRef) bool {
 			return !slices.ContainsFunc(tps, func(tp sink.TP) bool { return tp.Name == ref.Name && tp.Incarnation == ref.Incarnation })
 		})

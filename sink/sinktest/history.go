@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"example.org/bridge/sink"
+	"example.org/bridge/tests/must"
 )
 
 // history is what a test has published, and what the sink has said of it.
@@ -215,10 +216,7 @@ func (h *history) compare(records []Record) {
 func (h *history) located() (duplicates int) {
 	h.t.Helper()
 	reader := h.f.Sink.(sink.Reader)
-	tps, err := reader.TPs(Deadline(h.t), h.f.Destinations)
-	if err != nil {
-		h.t.Fatalf("TPs: %v", err)
-	}
+	tps := must.Get(reader.TPs(Deadline(h.t), h.f.Destinations))(h.t)
 	incarnations, there, taken := make(map[string]string), make(map[string]map[uint64]stored), make(map[string]string)
 	for _, tp := range tps {
 		incarnations[tp.Name], there[tp.Name] = tp.Incarnation, make(map[uint64]stored)

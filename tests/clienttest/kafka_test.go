@@ -35,8 +35,7 @@ func kafkaSink(t testing.TB, brokers []string) sink.Sink {
 }
 
 func kafkaBus(t testing.TB, brokers []string) *kafka.Bus {
-	b := must.Get(kafka.New(kafka.Options{Brokers: brokers}))(t)
-	return b
+	return must.Get(kafka.New(kafka.Options{Brokers: brokers}))(t)
 }
 
 // onTopic is a topic of three partitions.

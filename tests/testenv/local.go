@@ -221,8 +221,7 @@ func (f Foreign) Try(t testing.TB) ([]byte, error) {
 // Run is Try for a program that has to succeed.
 func (f Foreign) Run(t testing.TB) []byte {
 	t.Helper()
-	out := must.Get(f.Try(t))(t)
-	return out
+	return must.Get(f.Try(t))(t)
 }
 
 // JSONLines reads what a program prints, one value a line.

@@ -236,11 +236,7 @@ func fillDisk(t testing.TB, dir string) (empty func()) {
 			t.Fatalf("fill %s: %v", dir, err)
 		}
 	}
-	return func() {
-		if err := os.Remove(f.Name()); err != nil {
-			t.Error(err)
-		}
-	}
+	return func() { must.OK(t, os.Remove(f.Name())) }
 }
 
 // waits lets an outage of the checkpoint's disk pass, of which the program has to say why, and that

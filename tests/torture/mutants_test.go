@@ -152,9 +152,7 @@ func mutantTorture(t *testing.T) {
 	for i := range m.Trials {
 		found[m.Trials[i].Fault] = time.Now().UTC().Format(time.DateOnly)
 	}
-	if err := writeDefects(filepath.Join(resultsFolder(), "defects.md"), found); err != nil {
-		t.Error(err)
-	}
+	must.OK(t, writeDefects(filepath.Join(resultsFolder(), "defects.md"), found))
 }
 
 // writeDefects writes the page of all defects, what finds them, and when that was seen last: on the

@@ -106,13 +106,9 @@ func soakTorture(t *testing.T) {
 		}
 	})
 	slices.SortFunc(all.Soaks, func(a, b soakScore) int { return len(b.Bus) - len(a.Bus) })
-	if err := page.ExecuteTemplate(os.Stderr, "soaks", all.Soaks); err != nil {
-		t.Error(err)
-	}
+	must.OK(t, page.ExecuteTemplate(os.Stderr, "soaks", all.Soaks))
 	if *tortureWrite != "" {
-		if err := writeResults(resultsFolder(), soakFile, all); err != nil {
-			t.Error(err)
-		}
+		must.OK(t, writeResults(resultsFolder(), soakFile, all))
 	}
 }
 

@@ -99,9 +99,7 @@ func trialTorture(t *testing.T) {
 		t.Errorf("%d of %d trials were run: servers are missing, or those of one bus have ended early", len(m.Trials), due)
 	}
 	if *tortureWrite != "" {
-		if err := m.write(resultsFolder()); err != nil {
-			t.Error(err)
-		}
+		must.OK(t, m.write(resultsFolder()))
 	}
 }
 

@@ -64,8 +64,7 @@ func (b *Bus) found(t testing.TB, name string) jetstream.Stream {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	stream := must.Get(b.js(t).Stream(ctx, b.stream(name)))(t)
-	return stream
+	return must.Get(b.js(t).Stream(ctx, b.stream(name)))(t)
 }
 
 // Open makes the stream of a destination, once where all share it.

@@ -69,8 +69,7 @@ func pathOf(t testing.TB, race bool, built func() (string, error)) string {
 	if RaceDetector && !race {
 		testall.Require(t, "builds the program without the race detector")
 	}
-	path := must.Get(built())(t)
-	return path
+	return must.Get(built())(t)
 }
 
 // The programs, each of which its first call builds.

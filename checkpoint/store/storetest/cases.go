@@ -55,8 +55,8 @@ func testInvalid(t *testing.T, f Fixture) {
 			t.Errorf("%s: no error", name)
 		}
 	}
-	equal(t, "image", load(t, f), store.Image{Shards: map[store.Key]store.Progress{}})
-	equal(t, "view", len(scan(t, f, "orders")), 0)
+	equal(t, "image", must.Get(f.Load(ctx))(t), store.Image{Shards: map[store.Key]store.Progress{}})
+	equal(t, "view", len(must.Get(scanAll(f, "orders"))(t)), 0)
 }
 
 func calls(ctx context.Context, s store.Store) map[string]error {
@@ -88,7 +88,7 @@ func wantErrors(t *testing.T, got map[string]error, want error) {
 }
 
 func testClosed(t *testing.T, f Fixture) {
-	apply(t, f, view("orders", 1, 2))
+	must.OK(t, f.Apply(ctx, view("orders", 1, 2)))
 	cause := errors.New("the test ends it")
 	cancelled, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -96,7 +96,7 @@ func testClosed(t *testing.T, f Fixture) {
 		cancel(cause)
 	}
 	wantErrors(t, calls(cancelled, f), cause)
-	equal(t, "view", len(scan(t, f, "orders")), 2)
+	equal(t, "view", len(must.Get(scanAll(f, "orders"))(t)), 2)
 	for range 2 {
 		must.OK(t, f.Close())
 	}
@@ -154,7 +154,7 @@ func testWhole(t *testing.T, f Fixture) {
 		for i := range ask {
 			b.Views[0].Changes = append(b.Views[0].Changes, store.Change{Entity: ask[i].Entity, Entry: Entry(n)})
 		}
-		apply(t, f, b)
+		must.OK(t, f.Apply(ctx, b))
 	}
 	done.Store(true)
 	readers.Wait()
@@ -166,8 +166,8 @@ func RunBatches(t *testing.T, f Fixture, batches int) {
 	plain := memory.New()
 	for n := uint64(1); n <= uint64(batches); n++ {
 		b := CrashBatch(n, 64)
-		apply(t, plain, b)
-		apply(t, f, b)
+		must.OK(t, plain.Apply(ctx, b))
+		must.OK(t, f.Apply(ctx, b))
 		if n%7 == 0 {
 			// Absent entities of a shard or, each second time, of a stream.
 			of := store.Key{Stream: crashShards[n%3].Stream}

@@ -103,17 +103,6 @@ func view(stream string, first, last uint64) *store.Batch {
 	return &store.Batch{Views: []store.ViewChange{v}}
 }
 
-func apply(t *testing.T, s store.Store, b *store.Batch) {
-	t.Helper()
-	must.OK(t, s.Apply(ctx, b))
-}
-
-func load(t *testing.T, s store.Store) store.Image {
-	t.Helper()
-	image := must.Get(s.Load(ctx))(t)
-	return image
-}
-
 func partsFrom(s store.Store, key store.Key, kind store.Kind, from uint64) (list []store.Part, err error) {
 	for p, err := range s.Parts(ctx, key, kind, from) {
 		if err != nil {
@@ -122,12 +111,6 @@ func partsFrom(s store.Store, key store.Key, kind store.Kind, from uint64) (list
 		list = append(list, p)
 	}
 	return list, nil
-}
-
-func parts(t *testing.T, s store.Store, key store.Key, kind store.Kind, from uint64) []store.Part {
-	t.Helper()
-	list := must.Get(partsFrom(s, key, kind, from))(t)
-	return list
 }
 
 // scanAll returns the entries of a stream in the order of their entities.
@@ -142,12 +125,6 @@ func scanAll(s store.Store, stream string) (list []store.Change, err error) {
 	return list, nil
 }
 
-func scan(t *testing.T, s store.Store, stream string) []store.Change {
-	t.Helper()
-	list := must.Get(scanAll(s, stream))(t)
-	return list
-}
-
 func equal(t *testing.T, what string, got, want any) {
 	t.Helper()
 	if !reflect.DeepEqual(got, want) {
@@ -158,25 +135,25 @@ func equal(t *testing.T, what string, got, want any) {
 func testLoad(t *testing.T, f Fixture) {
 	p, q := Progress(7), store.Progress{}
 	least := store.Registration{Number: 1<<32 - 1, Stream: "items", TP: "items/0"}
-	apply(t, f, &store.Batch{Epoch: 1 << 63, Registrations: []store.Registration{least, Registration(300), Registration(1)}, Shards: []store.ShardChange{
+	must.OK(t, f.Apply(ctx, &store.Batch{Epoch: 1 << 63, Registrations: []store.Registration{least, Registration(300), Registration(1)}, Shards: []store.ShardChange{
 		{Key: Orders, Progress: &p, Parts: []store.Part{{Kind: store.Gaps, Number: 1<<64 - 1, Bytes: []byte("x")}, {Kind: store.Gaps, Bytes: []byte{}}}},
 		{Key: Items, Progress: &q},
 		{Key: store.Key{Stream: "items", Shard: "none"}, Parts: []store.Part{{Kind: store.Gaps, Bytes: []byte("y")}}},
-	}})
+	}}))
 	long, high, first := in(Orders.Shard, 3, 1), in(Orders.Shard, math.MaxUint64, 2), in(Orders.Shard, 0, 3)
 	long.Entity, high.Entity, first.Entity = bytes.Repeat([]byte{0xff}, store.MaxEntity), []byte{0, 0}, []byte{0}
-	apply(t, f, changes(long, high, first))
+	must.OK(t, f.Apply(ctx, changes(long, high, first)))
 	want := store.Image{Epoch: 1 << 63, Registrations: []store.Registration{Registration(1), Registration(300), least}, Shards: map[store.Key]store.Progress{Orders: p, Items: q}}
 	for range 2 {
-		equal(t, "image", load(t, f), want)
+		equal(t, "image", must.Get(f.Load(ctx))(t), want)
 		for key, found := range map[store.Key]bool{Orders: true, Items: true, {Stream: "items", Shard: "none"}: false, {Stream: "orders", Shard: "db.items"}: false} {
 			got, ok, err := f.Progress(ctx, key)
 			equal(t, fmt.Sprint("progress of ", key), []any{got, ok, err}, []any{want.Shards[key], found, nil})
 		}
-		equal(t, "parts", parts(t, f, Orders, store.Gaps, 0), []store.Part{{Kind: store.Gaps, Bytes: []byte{}}, {Kind: store.Gaps, Number: 1<<64 - 1, Bytes: []byte("x")}})
-		equal(t, "view", scan(t, f, Orders.Stream), []store.Change{first, high, long})
-		equal(t, "by row", byRow(t, f, Orders, 0, 9), []store.Change{long, high})
-		equal(t, "above the highest row", byRow(t, f, Orders, math.MaxUint64, 9), []store.Change(nil))
+		equal(t, "parts", must.Get(partsFrom(f, Orders, store.Gaps, 0))(t), []store.Part{{Kind: store.Gaps, Bytes: []byte{}}, {Kind: store.Gaps, Number: 1<<64 - 1, Bytes: []byte("x")}})
+		equal(t, "view", must.Get(scanAll(f, Orders.Stream))(t), []store.Change{first, high, long})
+		equal(t, "by row", must.Get(f.ByRow(ctx, Orders, 0, 9, nil))(t), []store.Change{long, high})
+		equal(t, "above the highest row", must.Get(f.ByRow(ctx, Orders, math.MaxUint64, 9, nil))(t), []store.Change(nil))
 		if f.Reopen == nil {
 			return
 		}
@@ -185,7 +162,7 @@ func testLoad(t *testing.T, f Fixture) {
 }
 
 func testScanImage(t *testing.T, f Fixture) {
-	apply(t, f, view("orders", 0, 99))
+	must.OK(t, f.Apply(ctx, view("orders", 0, 99)))
 	var got []store.Change
 	for c, err := range f.Scan(ctx, "orders") {
 		must.OK(t, err)
@@ -195,19 +172,13 @@ func testScanImage(t *testing.T, f Fixture) {
 			for i := range 50 {
 				b.Views[0].Changes[i].Entry = Entry(1)
 			}
-			apply(t, f, b)
+			must.OK(t, f.Apply(ctx, b))
 			must.OK(t, f.Sync(ctx))
 		}
 	}
 	slices.SortFunc(got, func(a, b store.Change) int { return bytes.Compare(a.Entity, b.Entity) })
 	equal(t, "entries", got, view("orders", 0, 99).Views[0].Changes)
-	equal(t, "entries after it", len(scan(t, f, "orders")), 150)
-}
-
-func byRow(t *testing.T, s store.Store, key store.Key, after uint64, limit int) []store.Change {
-	t.Helper()
-	list := must.Get(s.ByRow(ctx, key, after, limit, nil))(t)
-	return list
+	equal(t, "entries after it", len(must.Get(scanAll(f, "orders"))(t)), 150)
 }
 
 // in returns the entry of an entity in a row.

@@ -2,12 +2,13 @@ package apptest
 
 import (
 	"database/sql"
-	"net"
+	"fmt"
 	"path/filepath"
 	"testing"
 
 	"example.org/bridge/internal/config/configtest"
 	"example.org/bridge/tests/must"
+	"example.org/bridge/tests/testenv"
 )
 
 // Shop is an SQLite database with a table of 60 orders, and the environment of a bridge that
@@ -22,20 +23,12 @@ type Shop struct {
 func NewShop(t testing.TB) *Shop {
 	t.Helper()
 	dir := t.TempDir()
-	// Nobody listens on a port that was just given back.
-	listener := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
-	addr := listener.Addr().String()
-	must.OK(t, listener.Close())
 	db := must.Get(sql.Open("sqlite", "file:"+filepath.Join(dir, "shop.db")+"?_pragma=busy_timeout(5000)"))(t)
-	t.Cleanup(func() {
-		if err := db.Close(); err != nil {
-			t.Error(err)
-		}
-	})
+	t.Cleanup(func() { must.OK(t, db.Close()) })
 	s := &Shop{db: db, Env: configtest.Env{
 		"BRIDGE_SOURCE_URL": "sqlite://" + filepath.Join(dir, "shop.db"), "BRIDGE_SINK_URL": "embedded:", "BRIDGE_CHECKPOINT_URL": "file:" + filepath.Join(dir, "bridge.db"),
 		"BRIDGE_STREAMS": "orders", "BRIDGE_STREAM_ORDERS_TABLE": "orders", "BRIDGE_STREAM_ORDERS_KIND": "capability", "BRIDGE_STREAM_ORDERS_KEY": "name",
-		"BRIDGE_HTTP_ADDR": addr, "BRIDGE_STABILITY_WINDOW": "0s", "BRIDGE_POLL_INTERVAL": "10ms",
+		"BRIDGE_HTTP_ADDR": fmt.Sprint("127.0.0.1:", testenv.FreePort(t)), "BRIDGE_STABILITY_WINDOW": "0s", "BRIDGE_POLL_INTERVAL": "10ms",
 	}}
 	s.Exec(t, "PRAGMA journal_mode=wal")
 	s.Exec(t, "CREATE TABLE orders (id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT NOT NULL UNIQUE, total INT)")

@@ -31,11 +31,7 @@ func Run(t *testing.T, o Options) {
 			open := o.Open(t)
 			test(t, func() buscopy.Bucket {
 				b := open()
-				t.Cleanup(func() {
-					if err := b.Close(); err != nil {
-						t.Error(err)
-					}
-				})
+				t.Cleanup(func() { must.OK(t, b.Close()) })
 				return b
 			})
 		})

@@ -3,6 +3,7 @@ package pagetest
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -137,12 +138,7 @@ func real(t *testing.T) string {
 	t.Cleanup(func() {
 		server.Close()
 		cancel()
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
-		if err := a.Close(); err != nil {
-			t.Error(err)
-		}
+		must.OK(t, errors.Join(<-ended, a.Close()))
 	})
 	published := func() bool {
 		s := a.Daemon().Status().Streams[0].Shards[0]
