@@ -227,7 +227,7 @@ func (l limits) refusal(m *sink.Message) string {
 			headers, maxHeaders, len(m.Key))
 	}
 	if l.payload > 0 && size > l.payload {
-		return fmt.Sprintf("%d bytes with its headers are more than max_payload of the NATS server, %d bytes", size, l.payload)
+		return fmt.Sprintf("%d bytes with its headers are more than max_payload of the NATS server, %d bytes when bridge connected: a reload asks again", size, l.payload)
 	}
 	if l.message > 0 && size > l.message {
 		return fmt.Sprintf("%d bytes with its headers are more than max_msg_size of the stream, %d bytes", size, l.message)

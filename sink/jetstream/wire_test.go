@@ -69,7 +69,7 @@ func TestTheSizeOnTheWire(t *testing.T) {
 	}
 	size := wireSize(&m)
 	for l, word := range map[limits]string{
-		{payload: size, message: size}: "", {message: -1}: "", {payload: size - 1}: "max_payload", {payload: size, message: size - 1}: "max_msg_size",
+		{payload: size, message: size}: "", {message: -1}: "", {payload: size - 1}: "a reload asks again", {payload: size, message: size - 1}: "max_msg_size",
 	} {
 		if why := l.refusal(&m); (why == "") != (word == "") || !strings.Contains(why, word) {
 			t.Errorf("%d bytes for %+v: %q", size, l, why)
