@@ -44,11 +44,6 @@ type deadLetterJob struct {
 	dryRun, json  bool
 }
 
-// flags adds the flags that both commands have.
-func (j *deadLetterJob) flags(c *cobra.Command) {
-	selects(c, &j.stream, "stream", "only the dead letters of this stream, such as `orders`")
-}
-
 // readDeadLetters reads the configuration and the dead letters that job is about.
 func (p *process) readDeadLetters(ctx context.Context, job *deadLetterJob, command string) (cfg *config.Config, found deadletter.Found, err error) {
 	if cfg, err = p.load(); err != nil {
@@ -120,7 +115,7 @@ Exit status: 0, also when there are none, 1 when the bus could not be read,
 2 wrong usage or configuration.
 `)
 	job := &deadLetterJob{}
-	job.flags(c)
+	selects(c, &job.stream, "stream", "only the dead letters of this stream, such as `orders`")
 	c.Flags().BoolVar(&job.json, "json", false, "print the dead letters as JSON")
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		_, found, err := p.readDeadLetters(c.Context(), job, "bridge deadletter list")
@@ -180,7 +175,7 @@ Exit status: 0 when nothing is left to do for any dead letter, 1 when something
 is, 2 wrong usage or configuration.
 `)
 	job := &deadLetterJob{}
-	job.flags(c)
+	selects(c, &job.stream, "stream", "only the dead letters of this stream, such as `orders`")
 	selects(c, &job.shard, "shard", "only those of this table, such as `orders_07`")
 	c.Flags().Func("row", "only those of this row, such as `17`", func(text string) error {
 		row, err := strconv.ParseUint(text, 10, 64)

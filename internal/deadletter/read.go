@@ -28,14 +28,12 @@ type Found struct {
 	Others int
 }
 
-// identity tells dead letters apart.
-type identity struct{ stream, shard, event string }
-
 // Read reads bus to its end and returns the dead letters that want selects; a nil want selects all.
 // Those of another domain than this one are passed over. Each takes about 1 KiB of memory.
 func Read(ctx context.Context, bus *verify.Bus, domain string, want func(*sink.DeadLetterDocument) bool, progress func(done, total uint64)) (Found, error) {
 	var found Found
-	at := make(map[identity]int)
+	// By stream, shard and event.
+	at := make(map[[3]string]int)
 	err := bus.Read(ctx, func(m *verify.Message) error {
 		l, err := sink.ParseDeadLetter(m.Value)
 		if string(m.Header(sink.HeaderType)) != sink.DeadLetterType || err != nil {
@@ -48,7 +46,7 @@ func Read(ctx context.Context, bus *verify.Bus, domain string, want func(*sink.D
 		l.Excerpt = ""
 		// It is zero where the header is no time.
 		made, _ := time.Parse(sink.PublishedAtFormat, string(m.Header(sink.HeaderPublishedAt)))
-		key := identity{l.Stream, l.Shard, l.EventID}
+		key := [3]string{l.Stream, l.Shard, l.EventID}
 		i, known := at[key]
 		if !known {
 			i = len(found.Messages)

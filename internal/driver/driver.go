@@ -1,6 +1,7 @@
 package driver
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -355,10 +356,7 @@ func ParseAuthority(scheme, text, defaultPort string) (Authority, error) {
 		if err != nil || u.Path != "" || strings.ContainsAny(item, "?#") {
 			return Authority{}, fmt.Errorf("invalid URL: write %s://host:port,host:port; %s", scheme, Encoding)
 		}
-		host, port := u.Hostname(), u.Port()
-		if port == "" {
-			port = defaultPort
-		}
+		host, port := u.Hostname(), cmp.Or(u.Port(), defaultPort)
 		if host == "" || !IsPort(port) || port == "0" {
 			return Authority{}, fmt.Errorf("names no host, or a port that is none: write %s://host:%s; %s", scheme, defaultPort, Encoding)
 		}

@@ -72,12 +72,7 @@ func (c *Client) StatusOf(ctx context.Context, stream, state string) (Status, er
 	if stream == "" && state == "" {
 		return c.status(ctx, "/api/v1/status")
 	}
-	query := url.Values{"streams": {strconv.Itoa(maxListed)}}
-	for name, value := range map[string]string{"stream": stream, "state": state} {
-		if value != "" {
-			query.Set(name, value)
-		}
-	}
+	query := url.Values{"streams": {strconv.Itoa(maxListed)}, "stream": {stream}, "state": {state}}
 	return c.status(ctx, "/api/v1/status?"+query.Encode())
 }
 

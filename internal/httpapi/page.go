@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/sha256"
 	"embed"
 	"encoding/base64"
@@ -38,10 +39,7 @@ var pagePolicy = strings.Join([]string{
 // file asks whether it has changed.
 func pageHandler() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		name := strings.TrimPrefix(r.URL.Path, "/")
-		if name == "" {
-			name = "page/index.html"
-		}
+		name := cmp.Or(strings.TrimPrefix(r.URL.Path, "/"), "page/index.html")
 		var text []byte
 		var err error
 		kind := contentTypes[path.Ext(name)]

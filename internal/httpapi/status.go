@@ -292,14 +292,9 @@ func (s *StreamSummary) add(one *shard.Status) {
 func addPublished(p, other *shard.Published) {
 	p.Rows += other.Rows
 	p.RowsPerSecond += other.RowsPerSecond
-	if len(other.LastHour) == 0 {
-		return
-	}
-	if p.LastHour == nil {
-		p.LastHour = make([]uint32, len(other.LastHour))
-	}
-	for i := range min(len(p.LastHour), len(other.LastHour)) {
-		p.LastHour[i] += other.LastHour[i]
+	p.LastHour = append(p.LastHour, make([]uint32, max(0, len(other.LastHour)-len(p.LastHour)))...)
+	for i, n := range other.LastHour {
+		p.LastHour[i] += n
 	}
 }
 

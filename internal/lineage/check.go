@@ -1,6 +1,7 @@
 package lineage
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -66,9 +67,7 @@ type Check struct {
 
 // NewCheck returns a Check.
 func NewCheck(o Options) *Check {
-	if o.Within == 0 {
-		o.Within = 10 * time.Second
-	}
+	o.Within = cmp.Or(o.Within, 10*time.Second)
 	if o.Scan == nil {
 		o.Scan = func(ctx context.Context, s *Stream, most uint64) (Found, error) {
 			return Scan(ctx, o.Reader, s, most, nil)

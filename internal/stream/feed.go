@@ -1,6 +1,7 @@
 package stream
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -62,9 +63,7 @@ type FeedShard struct {
 
 // NewFeed returns the feed of a stream.
 func NewFeed(o FeedOptions) *Feed {
-	if o.Logger == nil {
-		o.Logger = slog.New(slog.DiscardHandler)
-	}
+	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
 	f := &Feed{opts: o, shards: make(map[string]*ShardState), states: make(map[string]*ShardState)}
 	f.lists.feed = f
 	for _, s := range o.Shards {
