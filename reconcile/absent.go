@@ -47,7 +47,8 @@ func live(s store.EntryState) bool { return s == store.Live || s == store.Record
 // findCandidates looks candidates up by key. One with a row is not gone: the scan or the tail
 // compares that row. The others wait for the end of the scan.
 func (p *pass) findCandidates(ctx context.Context) error {
-	if len(p.candidates.list) == 0 {
+	asked := len(p.candidates.list)
+	if asked == 0 {
 		return nil
 	}
 	slices.SortFunc(p.candidates.list, func(a, b store.Change) int { return bytes.Compare(a.Entity, b.Entity) })
@@ -72,10 +73,10 @@ func (p *pass) findCandidates(ctx context.Context) error {
 	}
 	clear(p.candidates.list)
 	p.candidates = candidates{list: p.candidates.list[:0]}
-	// If the guard will trip anyway, the candidates need not be saved. Another table may have rows
-	// of any number of entities.
+	// If the guard will trip anyway, the candidates need not be saved. Where some of these have
+	// rows in other tables, further ones may.
 	room := p.run.Scanned + p.top - min(p.top, p.run.Bound)
-	p.beyond = p.spent && p.opts.ReadKeys == nil && !p.run.Allowed && p.opts.guard().Beyond(p.run.found(), room)
+	p.beyond = p.spent && len(missing) == asked && !p.run.Allowed && p.opts.guard().Beyond(p.run.found(), room)
 	return nil
 }
 
