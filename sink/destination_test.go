@@ -1,6 +1,7 @@
 package sink_test
 
 import (
+	"fmt"
 	"net/url"
 	"strings"
 	"testing"
@@ -89,6 +90,25 @@ func TestCovers(t *testing.T) {
 	} {
 		if got := bus.Covers(c.pattern, c.other); got != c.want {
 			t.Errorf("Covers(%q, %q) is %t", c.pattern, c.other, got)
+		}
+		if by := bus.Coverer([]string{"z.*", c.pattern, "z"})(c.other); (by == c.pattern) != c.want || !c.want && by != "" {
+			t.Errorf("%q covers %q", by, c.other)
+		}
+	}
+	// Of many patterns of one form each is looked up, and another one than the subject is told.
+	const many = 100_000
+	patterns := []string{"t.1.>"}
+	for i := range many {
+		patterns = append(patterns, fmt.Sprintf("t.%d.*", i))
+	}
+	by := bus.Coverer(patterns)
+	for i, pattern := range patterns[1:] {
+		want := pattern
+		if i == 1 {
+			want = "t.1.>"
+		}
+		if got := by(pattern); got != want || by(fmt.Sprintf("t.%d.a.b", i)) != "" && i != 1 {
+			t.Fatalf("%q covers %q", got, pattern)
 		}
 	}
 }

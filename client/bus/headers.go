@@ -282,6 +282,48 @@ func CoversAny(patterns []string, other string) bool {
 	return slices.ContainsFunc(patterns, func(pattern string) bool { return Covers(pattern, other) })
 }
 
+// Coverer returns a function that returns a pattern that covers a subject or pattern, another one
+// rather than itself; empty for none. Many patterns have few forms: what they have wildcards in.
+func Coverer(patterns []string) func(other string) (by string) {
+	known, forms := make(map[string]bool, len(patterns)), make(map[string][]string)
+	for _, pattern := range patterns {
+		known[pattern] = true
+		form := strings.Split(pattern, ".")
+		for i, token := range form {
+			if token != "*" && token != ">" {
+				form[i] = ""
+			}
+		}
+		forms[strings.Join(form, ".")] = form
+	}
+	return func(other string) (by string) {
+		for _, form := range forms {
+			if to := inForm(form, strings.Split(other, ".")); known[to] && (by == "" || by == other) {
+				by = to
+			}
+		}
+		return by
+	}
+}
+
+// inForm returns tokens with the wildcards of a form, empty where that covers none like them.
+func inForm(form, tokens []string) string {
+	for i, token := range form {
+		switch {
+		case i == len(tokens), token == "*" && tokens[i] == ">":
+			return ""
+		case token == ">":
+			return strings.Join(append(tokens[:i], token), ".")
+		case token == "*":
+			tokens[i] = token
+		}
+	}
+	if len(tokens) > len(form) {
+		return ""
+	}
+	return strings.Join(tokens, ".")
+}
+
 // Meet reports whether some subject is covered by both patterns.
 func Meet(a, b string) bool {
 	as, bs := strings.Split(a, "."), strings.Split(b, ".")
@@ -304,8 +346,10 @@ func MeetsAny(patterns []string, other string) bool {
 // Widen returns which of wanted the subjects of a stream do not cover, and the subjects with these:
 // those of one stream must not overlap.
 func Widen(subjects, wanted []string) (lacks, all []string) {
-	lacks = slices.DeleteFunc(slices.Clone(wanted), func(s string) bool { return CoversAny(subjects, s) })
-	return lacks, append(slices.DeleteFunc(slices.Clone(subjects), func(s string) bool { return CoversAny(lacks, s) }), lacks...)
+	covers := Coverer(subjects)
+	lacks = slices.DeleteFunc(slices.Clone(wanted), func(s string) bool { return covers(s) != "" })
+	covers = Coverer(lacks)
+	return lacks, append(slices.DeleteFunc(slices.Clone(subjects), func(s string) bool { return covers(s) != "" }), lacks...)
 }
 
 // IsTokenByte reports whether c needs no escape in a token of a NATS subject.

@@ -223,13 +223,11 @@ func wildcards(destinations []string) []string {
 // withoutCovered leaves out subjects that a wildcard among the others takes already: a stream's
 // subjects must not overlap.
 func withoutCovered(subjects []string) []string {
-	// Nothing else covers another one, and there may be a subject for each of many tables.
-	patterns := slices.DeleteFunc(slices.Clone(subjects), func(s string) bool { return !strings.ContainsAny(s, "*>") })
-	seen := make(map[string]bool, len(subjects))
+	covers, seen := bus.Coverer(subjects), make(map[string]bool, len(subjects))
 	return slices.DeleteFunc(slices.Clone(subjects), func(s string) bool {
 		before := seen[s]
 		seen[s] = true
-		return before || slices.ContainsFunc(patterns, func(pattern string) bool { return pattern != s && bus.Covers(pattern, s) })
+		return before || covers(s) != s
 	})
 }
 
