@@ -27,7 +27,7 @@ type topics struct {
 }
 
 // AssignGroups implements kafkago.GroupBalancer.
-func (t topics) AssignGroups(members []kafkago.GroupMember, found []kafkago.Partition) kafkago.GroupMemberAssignments {
+func (t topics) AssignGroups(members []kafkago.GroupMember, _ []kafkago.Partition) kafkago.GroupMemberAssignments {
 	var names []string
 	for i := range members {
 		names = append(names, members[i].Topics...)
@@ -40,9 +40,6 @@ func (t topics) AssignGroups(members []kafkago.GroupMember, found []kafkago.Part
 		counts = make(map[string]int)
 		for _, name := range names {
 			counts[name] = 0
-		}
-		for i := range found {
-			counts[found[i].Topic]++
 		}
 	}
 	t.shared.Store(&counts)

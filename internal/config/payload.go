@@ -132,20 +132,19 @@ func checkBounds(l *loader, cfg *Config) {
 	if cfg.Sink.Destinations.Topics {
 		return
 	}
-	overlap := func(to string, all []string) (other string, found bool) {
-		at := slices.IndexFunc(all, func(other string) bool {
-			return bus.Meet(to, other) && !bus.Covers(to, other) && !bus.Covers(other, to)
-		})
-		if at < 0 {
-			return "", false
+	overlap := func(to string, all []string) string {
+		for _, other := range all {
+			if bus.Meet(to, other) && !bus.Covers(to, other) && !bus.Covers(other, to) {
+				return other
+			}
 		}
-		return all[at], true
+		return ""
 	}
 	if slices.ContainsFunc(cfg.Streams, func(s Stream) bool { return len(s.Bounds) > 0 }) {
 		all := cfg.Published()
 		for i := range cfg.Streams {
 			for n, to := range cfg.Streams[i].Bounds {
-				if other, found := overlap(to, all); found {
+				if other := overlap(to, all); other != "" {
 					l.add(StreamPrefix(cfg.Streams[i].Name)+"DESTINATIONS", "item %d shares subjects with %s, and neither covers the other, so no NATS stream can have both: make one wider or list subjects one by one", n+1, other)
 					return
 				}
@@ -165,7 +164,7 @@ func checkBounds(l *loader, cfg *Config) {
 				continue
 			}
 			for _, to := range own {
-				if other, found := overlap(to, others); found {
+				if other := overlap(to, others); other != "" {
 					l.warn(StreamPrefix(cfg.Streams[i].Name)+"DESTINATION", "makes subjects of %s, as %s does, and neither covers the other: bridge cannot create a stream that has both; use tokens that tell them apart, or create one with a wider subject", to, other)
 					return
 				}

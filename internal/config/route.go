@@ -177,9 +177,7 @@ func (c *Config) Readable() []string {
 	if c.Sink.Destinations.Topics {
 		return c.Topics()
 	}
-	all := slices.Concat(c.Published(), wildcards(c.destinations(c.Streams, open, true, true)))
-	slices.Sort(all)
-	return withoutCovered(slices.Compact(all))
+	return withoutCovered(slices.Concat(c.Published(), wildcards(c.destinations(c.Streams, open, true, true))))
 }
 
 // ErrNoDeadLetters is returned where no stream has a destination for dead letters.
@@ -223,12 +221,9 @@ func wildcards(destinations []string) []string {
 // withoutCovered leaves out subjects that a wildcard among the others takes already: a stream's
 // subjects must not overlap.
 func withoutCovered(subjects []string) []string {
-	covers, seen := bus.Coverer(subjects), make(map[string]bool, len(subjects))
-	return slices.DeleteFunc(slices.Clone(subjects), func(s string) bool {
-		before := seen[s]
-		seen[s] = true
-		return before || covers(s) != s
-	})
+	covers := bus.Coverer(subjects)
+	slices.Sort(subjects)
+	return slices.DeleteFunc(slices.Compact(subjects), func(s string) bool { return covers(s) != s })
 }
 
 // Uncompactable returns why compaction would lose events on a topic, for the topics where it would:
