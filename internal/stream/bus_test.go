@@ -46,12 +46,17 @@ func newBus(tps ...string) *bus {
 	return b
 }
 
-// make makes a TP, or makes it again.
+// make makes a TP, or makes it again; "t/0" is a partition of a topic, which has one incarnation.
 func (b *bus) make(tp string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.makings++
-	b.logs[tp] = &busLog{incarnation: strconv.Itoa(b.makings)}
+	b.logs[tp] = new(busLog)
+	for name, l := range b.logs {
+		if topic, _, _ := strings.Cut(tp, "/"); name == tp || strings.HasPrefix(name, topic+"/") {
+			l.incarnation = strconv.Itoa(b.makings)
+		}
+	}
 	b.wake()
 }
 

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -32,7 +34,7 @@ const (
 	outdated
 )
 
-// lookedUp is a TP of a stream as it was looked up.
+// lookedUp is a TP of a stream as it was looked up. t is nil where it is there no more.
 type lookedUp struct {
 	sink.TP
 	t       *topicPartition
@@ -68,7 +70,7 @@ func (g *registrar) lookup(ctx context.Context, s *stream, all bool) ([]lookedUp
 
 // refresh is lookup for the one that has stream.looking.
 func (g *registrar) refresh(ctx context.Context, s *stream, all bool) ([]lookedUp, error) {
-	list, err := g.findTPs(ctx, s)
+	list, gone, err := g.findTPs(ctx, s)
 	if err != nil {
 		return nil, err
 	}
@@ -81,7 +83,7 @@ func (g *registrar) refresh(ctx context.Context, s *stream, all bool) ([]lookedU
 	if err := g.compareAge(ctx, s, list); err != nil {
 		return nil, err
 	}
-	if err := g.register(ctx, s, list); err != nil {
+	if err := g.register(ctx, s, slices.Concat(list, gone)); err != nil {
 		return nil, err
 	}
 	tps := make([]*topicPartition, len(list))
@@ -96,14 +98,14 @@ func (g *registrar) refresh(ctx context.Context, s *stream, all bool) ([]lookedU
 	return list, nil
 }
 
-// findTPs returns the TPs of a stream, compared by incarnation and bounds.
-func (g *registrar) findTPs(ctx context.Context, s *stream) (list []lookedUp, err error) {
+// findTPs returns the TPs of a stream, compared by incarnation and bounds, and those that are gone.
+func (g *registrar) findTPs(ctx context.Context, s *stream) (list, gone []lookedUp, err error) {
 	for check := 0; ; check++ {
 		// Before the bounds: what is acknowledged meanwhile may lie behind them.
 		known := g.c.committer.registrations(s.Name)
 		tps, err := g.c.opts.Reader.TPs(ctx, s.Destinations)
 		if err != nil {
-			return nil, fmt.Errorf("look up the topics of stream %s: %w", s.Name, err)
+			return nil, nil, fmt.Errorf("look up the topics of stream %s: %w", s.Name, err)
 		}
 		list = list[:0]
 		short := false
@@ -114,12 +116,31 @@ func (g *registrar) findTPs(ctx context.Context, s *stream) (list []lookedUp, er
 			list = append(list, f)
 		}
 		if !short || check == rechecks {
-			return list, nil
+			if !s.Release {
+				gone = lacking(known, list)
+			}
+			return list, gone, nil
 		}
 		if err := backoff.Pause(ctx, g.c.opts.Recheck); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 	}
+}
+
+// lacking returns the partitions that a topic lacks since it was made again: what they held is
+// lost. A topic that stays keeps its partitions.
+func lacking(known map[string]store.Registration, list []lookedUp) (gone []lookedUp) {
+	made, there := make(map[string]string), make(map[string]bool)
+	for i := range list {
+		made[list[i].Destination], there[list[i].Name] = list[i].Incarnation, true
+	}
+	for name, was := range known {
+		topic, _, _ := strings.Cut(name, "/")
+		if id, is := made[topic]; is && id != was.Incarnation && !there[name] {
+			gone = append(gone, lookedUp{TP: sink.TP{Name: name, Destination: topic}, was: was, finding: another})
+		}
+	}
+	return gone
 }
 
 // compare compares a TP with its registration, but for anchors.

@@ -89,7 +89,9 @@ func (g *registrar) register(ctx context.Context, s *stream, list []lookedUp) er
 				f.was.Retired = true
 				b.Registrations = append(b.Registrations, f.was)
 			}
-			b.Registrations = append(b.Registrations, g.registration(s, f))
+			if f.t != nil {
+				b.Registrations = append(b.Registrations, g.registration(s, f))
+			}
 		}
 	}
 	if len(b.Registrations)+len(passed) == 0 {

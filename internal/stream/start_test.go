@@ -84,6 +84,11 @@ func TestAnotherTopicIsReadAgain(t *testing.T) {
 		})
 	}
 	scripts(t, map[string]string{
+		"it was made again with fewer partitions": `
+			make t/0; make t/1; topic t t/0 t/1; to t; says a 5 1 in=t/0; says b 5 2 in=t/1; start; disputed;
+			topic t t/0; make t/0; start; disputed a b; due; in-force 1 3; in-force 2 0; start; registered t/0 3`,
+		"another broker does not know of a partition yet": `
+			make t/0; make t/1; topic t t/0 t/1; to t; says a 5 1 in=t/0; says b 5 2 in=t/1; start; topic t t/0; start; disputed`,
 		"it lost a late message and what came behind it, and others have refilled": `
 			says a 5 1; says b 4 1; says c 5 2; start; next d 3; lose d 1; other 2; start; read 2 due`,
 		"it lost what was acknowledged beyond a hole, and others have refilled": filled + `
