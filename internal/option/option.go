@@ -35,6 +35,7 @@ const (
 	NATSStreamMaxBytes        Name = "NATS_STREAM_MAX_BYTES"
 	NATSStreamDuplicateWindow Name = "NATS_STREAM_DUPLICATE_WINDOW"
 	NATSClaimSubject          Name = "NATS_CLAIM_SUBJECT"
+	NATSDomain                Name = "NATS_DOMAIN"
 	NATSCreds                 Name = "NATS_CREDS"
 	NATSNKey                  Name = "NATS_NKEY"
 	NATSTLSCA                 Name = "NATS_TLS_CA"

@@ -75,7 +75,8 @@ func (b *batcher) transmit(ctx context.Context, list []*call) (done bool) {
 		t.unknown(errOtherAnswer)
 	case a.err == nil:
 		t.stored(a.seq)
-	case a.notStored(), t.n == 1 && a.full():
+	case t.options.JetStreamDomain == "" && (a.notStored() || t.n == 1 && a.full()):
+		// Behind a leaf node two domains may answer, and a refusal does not say which did.
 		if a.code == codeBatchTooLarge {
 			// Servers may take smaller ones only.
 			b.taken = max(1, t.n/2)
@@ -160,16 +161,19 @@ func (t *atomicBatch) send(m *sink.Message, number int) error {
 func (t *atomicBatch) answer(ctx context.Context) (a ack, err error) {
 	timer := time.NewTimer(ackWait)
 	defer timer.Stop()
+	stray := ""
 	for {
 		select {
 		case m := <-t.wire.acks:
 			token, ok := t.wire.token(m.Subject)
-			switch {
+			switch a := parseAck(m); {
 			case !ok || token < t.first || token >= t.first+uint64(t.n):
+			case a.stray(t.options):
+				stray = a.domain
 			case token == t.first+uint64(t.n-1):
-				return parseAck(m), nil
+				return a, nil
 			case t.why == nil && (len(m.Data) > 0 || m.Header.Get("Status") != ""):
-				if a := parseAck(m); a.err != nil {
+				if a.err != nil {
 					t.why, t.culprit = a.err, int(token-t.first)
 				}
 			}
@@ -179,7 +183,7 @@ func (t *atomicBatch) answer(ctx context.Context) (a ack, err error) {
 			if err := t.wire.NC.FlushTimeout(2 * time.Second); err != nil {
 				t.wire.Drop(fmt.Errorf("the server answers neither to messages nor to a ping: %w", err))
 			}
-			return ack{}, errNoAnswer
+			return ack{}, noAnswer(stray)
 		case <-t.wire.Gone:
 			return ack{}, errConnectionLost
 		case <-ctx.Done():

@@ -93,6 +93,7 @@ const (
 // ack is the server's answer to one message.
 type ack struct {
 	stream    string
+	domain    string
 	seq       uint64
 	duplicate bool
 	// count is how many messages the batch has that was stored, 0 for a single message.
@@ -134,6 +135,12 @@ func (a *ack) notStored() bool {
 	return false
 }
 
+// stray reports whether a stream of another domain than the one that o names has taken the message,
+// too: behind a leaf node both may have the subject, and the same name.
+func (a *ack) stray(o *Options) bool {
+	return a.domain != "" && o.JetStreamDomain != "" && a.domain != o.JetStreamDomain
+}
+
 // parseAck reads an answer.
 func parseAck(m *nats.Msg) ack {
 	if len(m.Data) == 0 {
@@ -148,6 +155,7 @@ func parseAck(m *nats.Msg) ack {
 	}
 	var answer struct {
 		Stream    string `json:"stream"`
+		Domain    string `json:"domain"`
 		Seq       uint64 `json:"seq"`
 		Duplicate bool   `json:"duplicate"`
 		Count     int    `json:"count"`
@@ -165,7 +173,7 @@ func parseAck(m *nats.Msg) ack {
 	if answer.Seq == 0 {
 		return ack{err: fmt.Errorf("an answer without a sequence: %.200s", m.Data)}
 	}
-	return ack{stream: answer.Stream, seq: answer.Seq, duplicate: answer.Duplicate, count: answer.Count}
+	return ack{stream: answer.Stream, domain: answer.Domain, seq: answer.Seq, duplicate: answer.Duplicate, count: answer.Count}
 }
 
 // limits are the sizes in bytes, headers included, up to which messages are taken. Zero and less

@@ -3,6 +3,7 @@ package jetstream_test
 import (
 	"context"
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"net/url"
 	"strings"
@@ -137,18 +138,24 @@ func TestConsumersThatRepublish(t *testing.T) {
 	}
 }
 
+// hubAndLeaf starts two servers, each with a domain of its own that is called so.
+func hubAndLeaf(t *testing.T) (hub, leaf *testenv.NATSServer) {
+	port := testenv.FreePort(t)
+	hub = testenv.InProcessNATS(t, func(o *server.Options) {
+		o.ServerName, o.JetStreamDomain, o.LeafNode.Host, o.LeafNode.Port = "hub", "hub", "127.0.0.1", port
+	})
+	leaf = testenv.InProcessNATS(t, func(o *server.Options) {
+		o.ServerName, o.JetStreamDomain = "leaf", "leaf"
+		o.LeafNode.Remotes = []*server.RemoteLeafOpts{{URLs: []*url.URL{{Scheme: "nats", Host: fmt.Sprint("127.0.0.1:", port)}}}}
+	})
+	return hub, leaf
+}
+
 // TestADomainOfJetStream publishes to and reads from a stream of a hub, over a leaf node with a
 // domain of its own.
 func TestADomainOfJetStream(t *testing.T) {
 	t.Parallel()
-	port := testenv.FreePort(t)
-	hub := testenv.InProcessNATS(t, func(o *server.Options) {
-		o.ServerName, o.JetStreamDomain, o.LeafNode.Host, o.LeafNode.Port = "hub", "hub", "127.0.0.1", port
-	})
-	leaf := testenv.InProcessNATS(t, func(o *server.Options) {
-		o.ServerName, o.JetStreamDomain = "leaf", "leaf"
-		o.LeafNode.Remotes = []*server.RemoteLeafOpts{{URLs: []*url.URL{{Scheme: "nats", Host: fmt.Sprint("127.0.0.1:", port)}}}}
-	})
+	hub, leaf := hubAndLeaf(t)
 	hub.CreateStream(t, natsjs.StreamConfig{Name: "EVENTS", Subjects: []string{"in.>", "claim"}, AllowAtomicPublish: true, Duplicates: 2 * time.Minute})
 	for _, claim := range []string{"", "claim"} {
 		o := jetstream.Options{
@@ -188,6 +195,42 @@ func TestADomainOfJetStream(t *testing.T) {
 	mustPublish(t, bucket, messages("$KV.b.key", "bucket", 3, 1))
 	if stream, err := hub.JetStream(t).Stream(t.Context(), "KV_b"); err != nil || len(testenv.Consume(t, stream, "$KV.b.key")) != 1 {
 		t.Errorf("the bucket has not the last message: %v", err)
+	}
+}
+
+// TestADomainBesideThatOfTheStream has a stream of the leaf's own domain take the same subjects,
+// under the same name: what it answers does not count.
+func TestADomainBesideThatOfTheStream(t *testing.T) {
+	t.Parallel()
+	hub, leaf := hubAndLeaf(t)
+	config := natsjs.StreamConfig{Name: "EVENTS", Subjects: []string{"in.>", "claim"}, AllowAtomicPublish: true, Duplicates: 2 * time.Minute}
+	stream := hub.CreateStream(t, config)
+	config.Subjects, config.AllowAtomicPublish = []string{"in.>"}, false
+	leaf.CreateStream(t, config)
+	publish := func(series, claim string, within time.Duration) (acked int, err error) {
+		s := open(t, jetstream.Options{
+			Connection: jetstream.Connection{URLs: []string{leaf.URL()}, Stream: "EVENTS", JetStreamDomain: "hub"}, Published: []string{"in.a"}, Claim: claim,
+		})
+		ctx, cancel := context.WithTimeout(t.Context(), within)
+		defer cancel()
+		out, err := s.Publish(ctx, messages("in.a", series, 10, 3))
+		return out.Acked(), err
+	}
+	if acked, err := publish("once", "", time.Minute); acked < 10 || err != nil {
+		t.Errorf("%d messages were acknowledged: %v", acked, err)
+	}
+	if acked, err := publish("exactly once", "claim", time.Minute); acked < 10 && !errors.Is(err, sink.ErrUnknownOutcome) {
+		t.Errorf("in a batch %d messages were acknowledged: %v", acked, err)
+	}
+	if n := len(testenv.Consume(t, stream, "in.a")); n != 20 {
+		t.Errorf("the stream has %d messages, want each of 20 once", n)
+	}
+	config.Subjects, config.MaxMsgs, config.Discard = []string{"in.>", "claim"}, 1, natsjs.DiscardNew
+	if _, err := hub.JetStream(t).UpdateStream(t.Context(), config); err != nil {
+		t.Fatal(err)
+	}
+	if acked, _ := publish("full", "", time.Second); acked > 0 {
+		t.Errorf("%d messages were acknowledged that the stream has not", acked)
 	}
 }
 

@@ -79,7 +79,7 @@ func (d *Driver) Load(in *driver.Input) driver.BusTraits {
 	isCreds := func(text string) bool { return strings.Contains(text, "-----BEGIN NATS USER JWT-----") }
 	traits := driver.BusTraits{Protocol: "nats", Destinations: driver.Subjects, Transactions: true, LogsOutages: true}
 	if strings.ContainsAny(c.NATSDomain, ".*> \t") {
-		in.Fault("NATS_DOMAIN", "invalid JetStream domain: use a name without dots, blanks and wildcards")
+		in.Fault(option.NATSDomain, "invalid JetStream domain: use a name without dots, blanks and wildcards")
 	}
 	d.Options = jetstream.Options{
 		Connection: jetstream.Connection{
