@@ -308,10 +308,15 @@ func (i *inspection) checkConfig(info *jetstream.StreamInfo) {
 	i.found(why != "" && !c.DiscardNewPerSubject, inspect.Warning, inspect.StreamDiscards, subject,
 		fmt.Sprintf("keeps %d messages of a subject (max_msgs_per_subject), which loses events, because %s", c.MaxMsgsPerSubject, why)).
 		Says("put {key} into the subject, or lift the limit").Types("%s--max-msgs-per-subject=-1 -f", edit)
-	i.found(len(drops) > 0, inspect.Note, inspect.StreamDiscards, subject,
-		"drops its oldest messages at "+strings.Join(drops, " and ")+": a consumer that lags loses them").
-		Says("nothing where that is meant; otherwise lift the limits").
-		Types("%s--max-msgs=-1 --max-bytes=-1 --max-age=0 --max-msgs-per-subject=-1 -f", edit)
+	dropping := "drops its oldest messages at " + strings.Join(drops, " and ")
+	if i.options.Bucket != "" {
+		i.found(len(drops) > 0, inspect.Unsafe, inspect.TopicUncompacted, subject, dropping+": what it holds expires").
+			Says("lift the limits").Types("%s--max-msgs=-1 --max-bytes=-1 --max-age=0 -f", edit)
+	} else {
+		i.found(len(drops) > 0, inspect.Note, inspect.StreamDiscards, subject, dropping+": a consumer that lags loses them").
+			Says("nothing where that is meant; otherwise lift the limits").
+			Types("%s--max-msgs=-1 --max-bytes=-1 --max-age=0 --max-msgs-per-subject=-1 -f", edit)
+	}
 	i.found(c.MaxMsgSize > 0 && c.MaxMsgSize < smallLimit, inspect.Note, inspect.StreamMessageSize, subject,
 		fmt.Sprintf("takes messages of at most %d bytes (max_msg_size)", c.MaxMsgSize)).
 		Says("a larger row goes to %s or stops its stream; to lift the limit", option.DeadLetter).Types("%s--max-msg-size=-1 -f", edit)

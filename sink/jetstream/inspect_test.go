@@ -269,6 +269,21 @@ func TestInspectComparesWhatIsGiven(t *testing.T) {
 	}
 }
 
+// TestInspectFindsABucketThatExpires: nobody writes progress again that stays the same.
+func TestInspectFindsABucketThatExpires(t *testing.T) {
+	t.Parallel()
+	server := testenv.AnyNATS(t)
+	bucket := testenv.NewStreamName()
+	if _, err := server.JetStream(t).CreateKeyValue(t.Context(), jetstream.KeyValueConfig{Bucket: bucket, TTL: time.Hour}); err != nil {
+		t.Fatal(err)
+	}
+	r := inspected(t, sinkjs.Options{Connection: at(server.URL(), ""), Bucket: bucket, CreateStream: true})
+	if f := r.Findings; len(f) != 1 || f[0].Severity != inspect.Unsafe || f[0].Code != inspect.TopicUncompacted || f[0].Blocks() ||
+		strings.Contains(f[0].Statement, "per-subject") {
+		t.Errorf("found %+v", f)
+	}
+}
+
 // TestInspectFindsABucketOfOneReplica: one that was made while servers were away stays so.
 func TestInspectFindsABucketOfOneReplica(t *testing.T) {
 	t.Parallel()
