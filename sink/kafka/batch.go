@@ -62,16 +62,18 @@ type records struct {
 	first     int64
 	max       int64
 	maxRecord int
+	// earliest is the time of records that are older.
+	earliest int64
 }
 
 func (r *records) reset() {
 	r.raw = append(r.raw[:0], make([]byte, recordsAt)...)
-	r.count, r.first, r.max, r.maxRecord = 0, 0, 0, 0
+	r.count, r.first, r.max, r.maxRecord, r.earliest = 0, 0, 0, 0, math.MinInt64
 }
 
 // add appends m and reports whether it fits; the first one always does.
 func (r *records) add(m *sink.Message) bool {
-	stamp := m.Time.UnixMilli()
+	stamp := max(m.Time.UnixMilli(), r.earliest)
 	first := r.first
 	if r.count == 0 {
 		first = stamp

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	kafkago "github.com/segmentio/kafka-go"
 
@@ -77,12 +78,6 @@ func (r *portion) acknowledge(n int, base int64, marker bool) {
 		marker = false
 	}
 	r.next += n
-}
-
-func (c *call) finish() {
-	if c.open.Add(-1) == 0 {
-		close(c.done)
-	}
 }
 
 // leave ends the use of the batch by the workers. It blocks while one of them encodes.
@@ -179,6 +174,9 @@ type part struct {
 func (w *worker) fill(queue []*portion) *wireBatch {
 	f := &wireBatch{worker: w, buffers: bufferPool.Get().(*buffers)}
 	f.buffers.records.reset()
+	if w.late {
+		f.buffers.records.earliest = time.Now().UnixMilli()
+	}
 	for _, r := range queue {
 		n := 0
 		if !r.call.present(func() { n = f.fill(r, w.limit) }) {
@@ -220,21 +218,11 @@ func (f *wireBatch) fill(r *portion, limit int) (n int) {
 
 // halved returns the limit of the next batch where this one was refused. ok is false for a single
 // record.
-func (f *wireBatch) halved() (limit int, ok bool) {
-	if f.units > 1 {
-		return f.units / 2, true
-	}
-	return 0, f.count > 1
-}
+func (f *wireBatch) halved() (limit int, ok bool) { return f.units / 2, f.count > 1 }
 
 // bolder returns the limit behind one of a batch that was taken: the record that was too large may
 // lie behind.
-func bolder(limit int) int {
-	if limit > math.MaxInt/2 {
-		return limit
-	}
-	return max(1, 2*limit)
-}
+func bolder(limit int) int { return max(1, 2*min(limit, math.MaxInt/2)) }
 
 // seal completes the batch but for its producer, or returns why no broker can take it.
 func (f *wireBatch) seal(s *Sink) error {

@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kfake"
@@ -66,6 +68,62 @@ func TestTransientFaultsAreRetried(t *testing.T) {
 				t.Errorf("%d messages are repeated", n)
 			}
 		})
+	}
+}
+
+// answers has produce requests answered by what judge says, with a throttle time: nothing, a code,
+// or the end of the connection.
+func answers(c *kfake.Cluster, judge func(*kmsg.RecordBatch) error) {
+	c.ControlKey(int16(kmsg.Produce), func(r kmsg.Request) (kmsg.Response, error, bool) {
+		c.KeepControl()
+		req, batch := r.(*kmsg.ProduceRequest), new(kmsg.RecordBatch)
+		asked := req.Topics[0].Partitions[0]
+		err := errors.Join(batch.ReadFrom(asked.Records), judge(batch))
+		code, answered := errors.AsType[*kerr.Error](err)
+		if !answered {
+			return nil, err, err != nil
+		}
+		res := req.ResponseKind().(*kmsg.ProduceResponse)
+		res.ThrottleMillis = 3_600_000
+		res.Topics = []kmsg.ProduceResponseTopic{{
+			Topic: req.Topics[0].Topic, Partitions: []kmsg.ProduceResponseTopicPartition{{Partition: asked.Partition, ErrorCode: code.Code}},
+		}}
+		return res, nil, true
+	})
+}
+
+// TestRecordsThatAreTooOld have waited for longer than the topic lets records be old.
+func TestRecordsThatAreTooOld(t *testing.T) {
+	t.Parallel()
+	for _, id := range []string{"", "bridge.old"} {
+		c := fake(t, kfake.SeedTopics(1, "t"))
+		answers(c, func(b *kmsg.RecordBatch) error {
+			if time.Since(time.UnixMilli(b.FirstTimestamp)) > 30*time.Second {
+				return kerr.InvalidTimestamp
+			}
+			return nil
+		})
+		sent := series("t", "old", 0, 10, 2)
+		for i := range sent {
+			sent[i].Time = time.Now().Add(time.Duration(i-100) * time.Minute)
+		}
+		publish(t, open(t, kafka.Options{Connection: at(c.ListenAddrs()), TransactionalID: id}), sent)
+	}
+}
+
+// TestAQuotaThatIsUsedUp is named where a broker takes no requests any more.
+func TestAQuotaThatIsUsedUp(t *testing.T) {
+	t.Parallel()
+	c := fake(t, kfake.SeedTopics(1, "t"))
+	var log faultLog
+	s := open(t, kafka.Options{Connection: at(c.ListenAddrs()), Fault: log.add})
+	var left atomic.Int64
+	answers(c, func(*kmsg.RecordBatch) error {
+		return []error{kerr.RequestTimedOut, io.EOF, nil}[min(2, left.Add(1)-1)]
+	})
+	publish(t, s, series("t", "quota", 0, 10, 2))
+	if err := log.at("kafka"); err == nil || !strings.Contains(err.Error(), "producer_byte_rate") {
+		t.Errorf("the fault is %v", err)
 	}
 }
 

@@ -39,7 +39,7 @@ func (c answersBy) Deadline() (time.Time, bool) { return c.at, true }
 func produce(ctx context.Context, c *broker.Cluster, transaction string, batches ...*wireBatch) (generation int) {
 	ctx, cancel := context.WithTimeoutCause(ctx, broker.AnswerWithin, broker.ErrNoAnswer)
 	defer cancel()
-	req := &produceRequest{transaction: transaction, understood: func(err error) error { return c.Understood(ctx, err) }}
+	req := &produceRequest{transaction: transaction, throttled: c.Throttled, understood: func(err error) error { return c.Understood(ctx, err) }}
 	for _, b := range batches {
 		if !b.unfit {
 			b.base, b.fault = -1, nil
@@ -66,6 +66,7 @@ type produceRequest struct {
 	transaction string
 	batches     []*wireBatch
 	understood  func(error) error
+	throttled   func(ms int32)
 	// groups are the batches of each leader.
 	groups [][]*wireBatch
 }
@@ -115,9 +116,13 @@ func (r *produceRequest) Merge(_ []protocol.Message, results []any) (protocol.Me
 	for i, result := range results {
 		m, err := protocol.Result(result)
 		err = r.understood(err)
+		res, _ := m.(*produced.Response)
+		if err == nil && res.ThrottleTimeMs > 0 {
+			r.throttled(res.ThrottleTimeMs)
+		}
 		for _, b := range r.groups[i] {
 			if b.fault = err; err == nil {
-				b.base, b.fault = answerFor(m.(*produced.Response), b.worker)
+				b.base, b.fault = answerFor(res, b.worker)
 			}
 		}
 	}

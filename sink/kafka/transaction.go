@@ -340,6 +340,8 @@ func (x *transaction) remedy(ctx context.Context, generation int, again []*wireB
 		case errors.Is(err, errMoved):
 			s.believe(w.topic, 0)
 			w.failure, failure = errMoved, errMoved
+		case errors.Is(err, kafkago.InvalidTimestamp):
+			w.late, w.failure, failure = true, err, err
 		case took >= limit:
 			w.held = true
 			w.stalls++

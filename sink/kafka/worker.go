@@ -7,6 +7,7 @@ import (
 	"math"
 	"slices"
 	"sync"
+	"time"
 
 	kafkago "github.com/segmentio/kafka-go"
 
@@ -36,8 +37,9 @@ type worker struct {
 
 	// limit bounds the units of a batch, after one was refused; see wireBatch.fill.
 	limit int
-	// reported says that a fault has been reported that has not ended.
-	reported bool
+	// reported says that a fault has been reported that has not ended. late: the topic has refused
+	// the times of records, so that of the next batch is now.
+	reported, late bool
 	// id is that of the next batch, nil before the first one. With broken, after a lost thread, it
 	// is that of a batch that may arrive late.
 	id     *identity
@@ -142,6 +144,9 @@ func (w *worker) deliver(ctx context.Context, f *wireBatch) {
 		return
 	}
 	var pause backoff.Backoff
+	if w.late {
+		pause.First = time.Second
+	}
 	for f.fault = f.seal(w.sink); broker.RemedyFor(f.fault) != broker.Split; {
 		generation := w.attempt(ctx, f)
 		if f.stored() {
@@ -175,6 +180,10 @@ func (w *worker) deliver(ctx context.Context, f *wireBatch) {
 		w.fault(err)
 		if pause.Wait(ctx) != nil {
 			w.broken = w.broken || f.stamped != nil
+			return
+		}
+		if w.late = errors.Is(f.fault, kafkago.InvalidTimestamp); w.late {
+			// It waited for longer than the topic lets records be old, and is made again.
 			return
 		}
 	}
@@ -263,7 +272,7 @@ func (w *worker) inspect(ctx context.Context, generation int, err error) error {
 // whether a marker of ours lies before it. One that does not lie behind the batch before it has the
 // topic looked at: others have written there, or it was created again.
 func (w *worker) follow(base int64, count int) (marker bool) {
-	w.limit = bolder(w.limit)
+	w.limit, w.late = bolder(w.limit), false
 	marker = w.ended && base >= 0 && base == w.next+1
 	if w.next > 0 && base != w.next && !marker {
 		w.sink.believe(w.topic, broker.LayoutAge)
@@ -289,7 +298,9 @@ func (w *worker) note(r *portion, note func()) {
 	w.mu.Lock()
 	w.queue = slices.DeleteFunc(w.queue, func(other *portion) bool { return other == r })
 	w.mu.Unlock()
-	r.call.finish()
+	if r.call.open.Add(-1) == 0 {
+		close(r.call.done)
+	}
 }
 
 // calm ends a fault of this worker. What is sent next may go to another leader.

@@ -309,7 +309,7 @@ var verdicts = map[kafkago.Error]verdict{
 	kafkago.SecurityDisabled:           {reach: allTopics},
 	kafkago.UnsupportedSASLMechanism:   {Again, allTopics, "the broker does not offer this SASL mechanism"},
 	kafkago.UnsupportedCompressionType: {Again, oneTopic, "topic %s does not take this compression, choose another"},
-	kafkago.InvalidTimestamp:           {Again, oneTopic, "topic %s refuses the time of the records, compare the clocks of this host and the broker"},
+	kafkago.InvalidTimestamp:           {Again, oneTopic, "topic %s refuses the time of the records, compare the clocks of this host and the broker (message.timestamp.before.max.ms and after.max.ms)"},
 	// kafka-go's text is about groups; what answers is the coordinator of producer ids.
 	kafkago.GroupLoadInProgress:          {advice: "the broker has just started and cannot hand out producer ids yet"},
 	kafkago.NotEnoughReplicas:            {advice: "too few replicas of topic %s are in sync (min.insync.replicas)"},

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	kafkago "github.com/segmentio/kafka-go"
@@ -43,6 +44,8 @@ type Cluster struct {
 	Addr    net.Addr
 	// life ends with the bus.
 	life context.Context
+	// throttled is until when a broker has this client wait, in ms since 1970.
+	throttled atomic.Int64
 
 	mu         sync.Mutex
 	transport  *kafkago.Transport
@@ -100,11 +103,21 @@ func (c *Cluster) RoundTrip(ctx context.Context, req protocol.Message) (protocol
 	return res, generation, c.Understood(ctx, err)
 }
 
+// Throttled notes that a broker takes no request of this client for some ms.
+func (c *Cluster) Throttled(ms int32) { c.throttled.Store(time.Now().UnixMilli() + int64(ms)) }
+
 // Understood returns the error of a request with its cause, if known: a refused login may have a
-// token that has expired.
+// token that has expired, a quota may be used up.
 func (c *Cluster) Understood(ctx context.Context, err error) error {
-	if err != nil && ctx.Err() != nil {
+	if err == nil {
+		return nil
+	}
+	if ctx.Err() != nil {
 		err = context.Cause(ctx)
+	}
+	throttled := time.Until(time.UnixMilli(c.throttled.Load()))
+	if verdictOf(err) == (verdict{Remedy: Reroute, reach: allTopics}) && throttled > 0 {
+		return fmt.Errorf("the brokers let this client wait for %s, as its quota is used up (producer_byte_rate): %w", throttled.Round(time.Second), err)
 	}
 	if c.options.SASL == nil || c.options.SASL.Token == nil || !errors.Is(err, kafkago.SASLAuthenticationFailed) {
 		return err
