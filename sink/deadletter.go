@@ -168,15 +168,12 @@ type DeadLetterDocument struct {
 	Truncated bool   `json:"truncated"`
 }
 
-// errNotDeadLetter is the error of a document that lacks what every dead letter has.
-var errNotDeadLetter = errors.New("it does not name a stream, a shard and an event")
-
 // ParseDeadLetter reads the Value of a dead letter.
 func ParseDeadLetter(value []byte) (DeadLetterDocument, error) {
 	var l DeadLetterDocument
 	err := json.Unmarshal(value, &l)
 	if err == nil && (l.Stream == "" || l.Shard == "" || l.EventID == "") {
-		err = errNotDeadLetter
+		err = errors.New("it does not name a stream, a shard and an event")
 	}
 	if err != nil {
 		return DeadLetterDocument{}, fmt.Errorf("read a dead letter: %w", err)

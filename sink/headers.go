@@ -31,14 +31,12 @@ func textOf(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b))
 var digestText = base64.RawURLEncoding.Strict()
 
 // Headers yields the headers of the messages of a batch with few allocations: the messages share
-// one time, which is rendered at most once, and memory for the numbers of their rows and their
-// states. It serves one goroutine. The zero value is ready; it must not be copied.
+// memory for their times, the numbers of their rows and their states. It serves one goroutine. The
+// zero value is ready; it must not be copied.
 type Headers struct {
 	// Keyless says that the bus has no keys: the key of a message is in HeaderState.
 	Keyless bool
 
-	time    time.Time
-	at      string
 	numbers texts.Texts
 	digits  [20]byte
 	state   []byte
@@ -76,10 +74,8 @@ func (h *Headers) Each(m *Message, yield func(name, value string)) {
 	yield(HeaderRowID, h.Number(m.RowID))
 	yield(HeaderOrigin, string(m.Origin))
 	if !document {
-		if h.at == "" || !m.Time.Equal(h.time) {
-			h.time, h.at = m.Time, m.Time.UTC().Format(PublishedAtFormat)
-		}
-		yield(HeaderPublishedAt, h.at)
+		h.form = m.Time.UTC().AppendFormat(h.form[:0], PublishedAtFormat)
+		yield(HeaderPublishedAt, h.numbers.Of(h.form))
 	}
 	h.state = m.AppendState(h.state[:0], h.Keyless)
 	yield(HeaderState, h.numbers.Of(h.state))
@@ -131,16 +127,12 @@ func NoteFirst(batch []Message) {
 	var met [mostFirst]string
 	n := 0
 	for i := range batch {
-		m, known := &batch[i], false
-		for _, destination := range met[:n] {
-			if known = destination == m.Destination; known {
-				break
-			}
-		}
-		if !known {
-			if n == mostFirst {
-				return
-			}
+		m := &batch[i]
+		switch {
+		case slices.Contains(met[:n], m.Destination):
+		case n == mostFirst:
+			return
+		default:
 			met[n], m.First = m.Destination, true
 			n++
 		}

@@ -161,15 +161,15 @@ func (t *atomicBatch) send(m *sink.Message, number int) error {
 func (t *atomicBatch) answer(ctx context.Context) (a ack, err error) {
 	timer := time.NewTimer(ackWait)
 	defer timer.Stop()
-	stray := ""
+	unanswered := errNoAnswer
 	for {
 		select {
 		case m := <-t.wire.acks:
 			token, ok := t.wire.token(m.Subject)
 			switch a := parseAck(m); {
 			case !ok || token < t.first || token >= t.first+uint64(t.n):
-			case a.stray(t.options):
-				stray = a.domain
+			case a.stray(t.options) != nil:
+				unanswered = a.stray(t.options)
 			case token == t.first+uint64(t.n-1):
 				return a, nil
 			case t.why == nil && (len(m.Data) > 0 || m.Header.Get("Status") != ""):
@@ -183,7 +183,7 @@ func (t *atomicBatch) answer(ctx context.Context) (a ack, err error) {
 			if err := t.wire.NC.FlushTimeout(2 * time.Second); err != nil {
 				t.wire.Drop(fmt.Errorf("the server answers neither to messages nor to a ping: %w", err))
 			}
-			return ack{}, noAnswer(stray)
+			return ack{}, unanswered
 		case <-t.wire.Gone:
 			return ack{}, errConnectionLost
 		case <-ctx.Done():

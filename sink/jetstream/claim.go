@@ -166,8 +166,8 @@ func (c *claim) publish(ctx context.Context, s *server.Session, expected uint64)
 		return 0, errOtherClaim
 	case a.err != nil:
 		return 0, fmt.Errorf("publish a claim on %s: %w", c.options.Claim, a.err)
-	case a.stray(c.options):
-		return 0, fmt.Errorf("publish a claim on %s: %w", c.options.Claim, noAnswer(a.domain))
+	case a.stray(c.options) != nil:
+		return 0, a.stray(c.options)
 	case a.stream != c.options.Stream:
 		return 0, fmt.Errorf("the claim subject %s belongs to the stream %s, not to %s", c.options.Claim, a.stream, c.options.Stream)
 	}

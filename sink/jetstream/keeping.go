@@ -3,6 +3,7 @@ package jetstream
 import (
 	"cmp"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
@@ -83,12 +84,7 @@ func brief(d time.Duration) string {
 	return d.String()
 }
 
-func storageName(s jetstream.StorageType) string {
-	if s == jetstream.MemoryStorage {
-		return "memory"
-	}
-	return "file"
-}
+func storageName(s jetstream.StorageType) string { return strings.ToLower(s.String()) }
 
 // bucketReplicas is how many replicas a bucket has where there are so many servers.
 const bucketReplicas = 3

@@ -11,6 +11,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"example.org/bridge/client/jetstream/server"
+	"example.org/bridge/internal/option"
 	"example.org/bridge/sink"
 )
 
@@ -135,10 +136,14 @@ func (a *ack) notStored() bool {
 	return false
 }
 
-// stray reports whether a stream of another domain than the one that o names has taken the message,
-// too: behind a leaf node both may have the subject, and the same name.
-func (a *ack) stray(o *Options) bool {
-	return a.domain != "" && o.JetStreamDomain != "" && a.domain != o.JetStreamDomain
+// stray returns why an answer does not count, nil where it does: behind a leaf node a stream of
+// another domain may have the subject, and the name, too.
+func (a *ack) stray(o *Options) error {
+	if a.domain == "" || o.JetStreamDomain == "" || a.domain == o.JetStreamDomain {
+		return nil
+	}
+	return option.Errorf("%w but by the domain %s, of which a stream takes the subject, too: take it from that stream, or correct %s",
+		errNoAnswer, a.domain, option.NATSDomain)
 }
 
 // parseAck reads an answer.

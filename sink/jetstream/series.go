@@ -1,6 +1,7 @@
 package jetstream
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,7 +12,6 @@ import (
 
 	"github.com/nats-io/nats.go"
 
-	"example.org/bridge/internal/option"
 	"example.org/bridge/sink"
 )
 
@@ -32,14 +32,6 @@ const (
 
 // errNoAnswer is the fault of a server that is there and does not answer to messages.
 var errNoAnswer = errors.New("no acknowledgement within " + ackWait.String())
-
-// noAnswer returns errNoAnswer, and with a domain that only that has answered.
-func noAnswer(stray string) error {
-	if stray == "" {
-		return errNoAnswer
-	}
-	return option.Errorf("%w but by the domain %s, of which a stream takes the subjects, too: take them from that stream, or correct %s", errNoAnswer, stray, option.NATSDomain)
-}
 
 // inFlight is one message on its way.
 type inFlight struct {
@@ -107,10 +99,8 @@ type series struct {
 	moved bool
 	// heard is when the last answer came, or the first of those under way was sent.
 	heard time.Time
-	// err is why messages that have no answer are given up, stray the domain of answers that do not
-	// count.
-	err   error
-	stray string
+	// err is why messages that have no answer are given up, stray why an answer does not count.
+	err, stray error
 }
 
 // run sends and takes answers until the series is over and everything under way is answered, or the
@@ -136,7 +126,7 @@ func (r *series) run(ctx context.Context) {
 			return
 		case r.waiting > 0 && now.Sub(r.heard) >= ackWait:
 			// A connection that does not answer to a ping either is given up with them.
-			r.err = noAnswer(r.stray)
+			r.err = cmp.Or(r.stray, errNoAnswer)
 			if err := r.wire.NC.FlushTimeout(2 * time.Second); err != nil {
 				r.wire.Drop(fmt.Errorf("the server answers neither to messages nor to a ping: %w", err))
 			}
@@ -278,8 +268,8 @@ func (r *series) answered(m *nats.Msg, now time.Time) {
 		return
 	}
 	f, a := r.at(token), parseAck(m)
-	if a.stray(r.options) {
-		r.stray = a.domain
+	if stray := a.stray(r.options); stray != nil {
+		r.stray = stray
 		return
 	}
 	r.heard = now

@@ -23,9 +23,10 @@ const readyWithin = 3 * time.Second
 
 // Sink publishes to a Kafka cluster.
 type Sink struct {
+	*broker.Reader
+
 	options   Options
 	cluster   *broker.Cluster
-	reader    *broker.Reader
 	producers *producers
 	codec     codec
 	outages   *outage.Log
@@ -69,7 +70,7 @@ func Open(opts Options) (*Sink, error) {
 	s.cluster = broker.NewCluster(s.life, &s.options.Connection)
 	s.producers = &producers{cluster: s.cluster}
 	s.faults = &faults{log: s.outages, hook: opts.Fault, scopeOf: make(map[string]string), waiting: make(map[string]int)}
-	s.reader = s.cluster.NewReader(s.faults)
+	s.Reader = s.cluster.NewReader(s.faults)
 	if opts.TransactionalID != "" {
 		s.codec.id |= transactionalIs
 		s.transactions = newTransactions(s, &opts)
@@ -138,20 +139,6 @@ func (s *Sink) within(ctx context.Context) (context.Context, context.CancelFunc)
 		life = s.transactions.life
 	}
 	return bus.Within(ctx, life)
-}
-
-// TPs implements [sink.Reader] as [broker.Reader] does.
-func (s *Sink) TPs(ctx context.Context, destinations []string) ([]sink.TP, error) {
-	ctx, cancel := s.within(ctx)
-	defer cancel()
-	return s.reader.TPs(ctx, destinations)
-}
-
-// Read implements [sink.Reader] as [broker.Reader] does.
-func (s *Sink) Read(ctx context.Context, span sink.Span, each func(*sink.Stored) error) (next uint64, err error) {
-	ctx, cancel := s.within(ctx)
-	defer cancel()
-	return s.reader.Read(ctx, span, each)
 }
 
 // screen rejects messages for topics that cannot exist and returns the indices of all others.
@@ -230,28 +217,15 @@ func (s *Sink) Ready(ctx context.Context) error {
 	used := slices.AppendSeq(slices.Clone(s.options.Topics), maps.Keys(s.topics))
 	s.mu.Unlock()
 	slices.Sort(used)
-	found, generation, err := s.cluster.Metadata(asking, slices.Compact(used))
+	const who = "ready "
+	err := s.describe(asking, who, slices.Compact(used))
 	switch {
 	case s.life.Err() != nil:
 		return sink.ErrClosed
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
-	}
-	const who = "ready "
-	if err != nil {
-		s.faults.Fail(who, broker.Everywhere, s.cluster.Explain("", err))
-		s.cluster.Renew(generation)
-		return s.outages.Err()
-	}
-	s.faults.OK(who)
-	for i := range found.Topics {
-		t := &found.Topics[i]
-		name := broker.NameOf(t)
-		if err := s.topicFault(t); err != nil {
-			s.faults.Fail(who+name, name, err)
-			continue
-		}
-		s.faults.OK(who + name)
+	case asking.Err() != nil:
+		s.faults.Fail(who, broker.Everywhere, err)
 	}
 	return s.outages.Err()
 }
@@ -276,11 +250,8 @@ func (s *Sink) Close() error {
 }
 
 // Requester sends requests to the brokers of a configuration, over connections of its own. It is
-// for what is no publishing and no reading, and safe for concurrent use.
-type Requester struct {
-	cluster *broker.Cluster
-	end     context.CancelCauseFunc
-}
+// for what is no publishing, and safe for concurrent use.
+type Requester struct{ *broker.Reader }
 
 // NewRequester returns a Requester for Brokers, ClientID, TLS and SASL of o. It connects at the
 // first request.
@@ -288,25 +259,18 @@ func NewRequester(o Options) (*Requester, error) {
 	if err := o.fill(); err != nil {
 		return nil, err
 	}
-	life, end := context.WithCancelCause(context.Background())
-	return &Requester{cluster: broker.NewCluster(life, &o.Connection), end: end}, nil
+	r, err := broker.Open(o.Connection, bus.Fault(nil))
+	return &Requester{r}, err
 }
 
 // Send sends a request to the coordinator of a group, in its version at most, and returns the
 // answer within 15 s. Behind an error the next request looks for the brokers again.
 func (r *Requester) Send(ctx context.Context, group string, req kmsg.Request) (kmsg.Response, error) {
-	res, generation, err := broker.Send[kmsg.Response](ctx, r.cluster, broker.ToGroup{Request: r.cluster.Request(req), ID: group})
+	res, generation, err := broker.Send[kmsg.Response](ctx, r.Cluster, broker.ToGroup{Request: r.Request(req), ID: group})
 	if err != nil {
-		r.cluster.Renew(generation)
+		r.Renew(generation)
 	}
 	return res, err
-}
-
-// Close drops all connections.
-func (r *Requester) Close() error {
-	r.end(sink.ErrClosed)
-	r.cluster.Close()
-	return nil
 }
 
 // faults turns the faults of many workers into few: what concerns the cluster or a topic begins

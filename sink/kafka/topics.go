@@ -12,7 +12,6 @@ import (
 
 	kafkago "github.com/segmentio/kafka-go"
 	"github.com/segmentio/kafka-go/protocol/describeconfigs"
-	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"example.org/bridge/client/backoff"
 	"example.org/bridge/client/kafka/broker"
@@ -116,7 +115,12 @@ func (s *Sink) describe(ctx context.Context, who string, names []string) error {
 	for i := range found.Topics {
 		t := &found.Topics[i]
 		name := broker.NameOf(t)
-		if err := s.topicFault(t); err != nil {
+		err := broker.Answer(t.ErrorCode, "")
+		if err == nil && len(t.Partitions) == 0 {
+			err = fmt.Errorf("topic %s has no partitions", name)
+		}
+		if err != nil {
+			err = s.cluster.Explain(name, err)
 			s.faults.Fail(who+name, name, err)
 			faults = append(faults, err)
 			continue
@@ -130,17 +134,6 @@ func (s *Sink) describe(ctx context.Context, who string, names []string) error {
 		}
 	}
 	return errors.Join(faults...)
-}
-
-// topicFault returns what keeps a topic from being used, in words for an operator.
-func (s *Sink) topicFault(t *kmsg.MetadataResponseTopic) error {
-	switch err := broker.Answer(t.ErrorCode, ""); {
-	case err != nil:
-		return s.cluster.Explain(broker.NameOf(t), err)
-	case len(t.Partitions) == 0:
-		return fmt.Errorf("topic %s has no partitions", broker.NameOf(t))
-	}
-	return nil
 }
 
 // learn notes how many partitions a topic has, and its id. It reports whether the topic was created
@@ -215,7 +208,7 @@ func (s *Sink) Compaction(ctx context.Context, topic string) (found sink.Compact
 	ctx, cancel := s.within(ctx)
 	defer cancel()
 	var hidden error
-	err = s.reader.Retry(ctx, "configuration of "+topic, topic, func() (generation int, err error) {
+	err = s.Retry(ctx, "configuration of "+topic, topic, func() (generation int, err error) {
 		found, generation, err = s.compaction(ctx, topic)
 		if errors.Is(err, sink.ErrHidden) {
 			hidden, err = err, nil

@@ -101,11 +101,6 @@ func (s *Sink) Publish(ctx context.Context, batch []sink.Message) (sink.Outcome,
 
 // linesOf returns the events of a batch, one a line, and where each ends.
 func linesOf(batch []sink.Message) (text []byte, ends []int) {
-	size := 0
-	for i := range batch {
-		size += len(batch[i].Value) + 1
-	}
-	text = make([]byte, 0, size)
 	for i := range batch {
 		begin := len(text)
 		value := batch[i].Value
@@ -158,7 +153,8 @@ func (s *Sink) write(text []byte) int {
 		case err == nil:
 			s.faults.OK(tp)
 			return len(text)
-		case !full(err):
+		case !errors.Is(err, syscall.ENOSPC) && !errors.Is(err, syscall.EDQUOT) && !errors.Is(err, syscall.EAGAIN):
+			// It does not pass when somebody makes room.
 			s.mu.Lock()
 			defer s.mu.Unlock()
 			s.broken = fmt.Errorf("print events: %w", err)
@@ -170,11 +166,6 @@ func (s *Sink) write(text []byte) int {
 			return 0
 		}
 	}
-}
-
-// full reports whether err passes when somebody makes room.
-func full(err error) bool {
-	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) || errors.Is(err, syscall.EAGAIN)
 }
 
 // Ready returns nil while the writer takes lines.

@@ -79,7 +79,7 @@ func (r *Register) Put(ctx context.Context, name standby.Entry, text []byte, rev
 		} else {
 			now, err = r.kv.Update(ctx, r.key(name), text, revision)
 		}
-		if errors.Is(err, jetstream.ErrKeyExists) || wrongRevision(err) {
+		if errors.Is(err, jetstream.ErrKeyExists) || errors.Is(err, jetstream.ErrKeyRevisionMismatch) {
 			return standby.ErrConflict
 		}
 		return err
@@ -93,16 +93,6 @@ func (r *Register) key(name standby.Entry) string {
 		return r.opts.Key
 	}
 	return r.opts.Key + "." + string(name)
-}
-
-// wrongRevision reports whether the server holds another revision: with replicas it says so by
-// another code.
-func wrongRevision(err error) bool {
-	var api *jetstream.APIError
-	if !errors.As(err, &api) {
-		return false
-	}
-	return api.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequence || api.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequenceConstant
 }
 
 // Check implements standby.Register: it reads the entry, and tries to replace one of a revision
