@@ -30,7 +30,7 @@ const startsWithin = 20 * time.Second
 // logFindings waits until a database can be reached, inspects it and its tables one after another,
 // and logs each finding once per stream. It returns when it is done or ctx ends. Nothing waits for
 // it.
-func logFindings(ctx context.Context, cfg *config.Config, d *database, src source.Source, logger *slog.Logger) {
+func logFindings(ctx context.Context, cfg *config.Config, d *database, shards func(source.Spec) source.Shard, logger *slog.Logger) {
 	if _, able := d.from.(source.Inspector); !able {
 		return
 	}
@@ -42,7 +42,7 @@ func logFindings(ctx context.Context, cfg *config.Config, d *database, src sourc
 	}
 	expected := check.Expectations(cfg, d.Source, nil)
 	found := d.inspect(ctx, cfg, expected, 1, logger)
-	inspectRows(ctx, cfg, src, expected, 1, &found)
+	inspectRows(ctx, cfg, shards, expected, 1, &found)
 	if ctx.Err() != nil || found.Tables == nil {
 		// The shards log that the source is away again.
 		return
@@ -89,7 +89,7 @@ func logMerged(ctx context.Context, logger *slog.Logger, findings []inspect.Find
 // inspectRows reads rows of each of tables as bridge run does, atOnce tables at a time, and adds to
 // found what keeps them from being published, and a DELETED that seems to take live rows for
 // deleted. Tables that have a finding which stops them are left out.
-func inspectRows(ctx context.Context, cfg *config.Config, src source.Source, tables []source.Expected, atOnce int, found *source.Inspection) {
+func inspectRows(ctx context.Context, cfg *config.Config, shards func(source.Spec) source.Shard, tables []source.Expected, atOnce int, found *source.Inspection) {
 	var group errgroup.Group
 	group.SetLimit(max(1, atOnce))
 	for i := range found.Tables {
@@ -98,7 +98,7 @@ func inspectRows(ctx context.Context, cfg *config.Config, src source.Source, tab
 			continue
 		}
 		group.Go(func() error {
-			rows := rowInspection{cfg: cfg, stream: cfg.Stream(tables[i].Stream), table: table, source: src, position: tables[i].Position, deletedType: t.DeletedType}
+			rows := rowInspection{cfg: cfg, stream: cfg.Stream(tables[i].Stream), table: table, shards: shards, position: tables[i].Position, deletedType: t.DeletedType}
 			if err := panics.Guard(func() error { return rows.inspect(ctx) }); panics.Is(err) {
 				rows.Findings = append(rows.Findings, inspect.Panicked(table, err))
 			}
@@ -116,7 +116,7 @@ type rowInspection struct {
 	cfg    *config.Config
 	stream *config.Stream
 	table  string
-	source source.Source
+	shards func(source.Spec) source.Shard
 	// position is the saved one, nil where there is none.
 	position *uint64
 	// deletedType is the type of the DELETED column.
@@ -130,7 +130,7 @@ func (r *rowInspection) inspect(ctx context.Context) error {
 		return err
 	}
 	var page source.Page
-	err = r.source.Shard(r.stream.Spec(r.table)).Read(ctx, source.Query{Limit: 1, MaxBytes: pageBytes}, &page)
+	err = r.shards(r.stream.Spec(r.table)).Read(ctx, source.Query{Limit: 1, MaxBytes: pageBytes}, &page)
 	if err == nil {
 		if err = encoder.Bind(page.Columns); err != nil {
 			err = fmt.Errorf("%w: %w", source.ErrUnfit, err)
@@ -170,7 +170,7 @@ func (r *rowInspection) inspectPayload(ctx context.Context, encoder *event.Encod
 	route := r.cfg.Route(r.stream, r.table)
 	var page source.Page
 	q := source.Query{After: last - min(last, sampleRows), Limit: sampleRows, MaxBytes: pageBytes}
-	if err := r.source.Shard(r.stream.Spec(r.table)).Read(ctx, q, &page); err != nil {
+	if err := r.shards(r.stream.Spec(r.table)).Read(ctx, q, &page); err != nil {
 		return err
 	}
 	unfit, example := 0, ""
@@ -196,7 +196,7 @@ func (r *rowInspection) inspectPayload(ctx context.Context, encoder *event.Encod
 
 // inspectDeleted looks at the values of DELETED in the oldest and the newest rows.
 func (r *rowInspection) inspectDeleted(ctx context.Context) error {
-	shard := r.source.Shard(source.Spec{Table: r.table, ID: r.stream.ID, IDFormat: r.stream.IDFormat(), Deleted: r.stream.Deleted, Fields: []string{}})
+	shard := r.shards(source.Spec{Table: r.table, ID: r.stream.ID, IDFormat: r.stream.IDFormat(), Deleted: r.stream.Deleted, Fields: []string{}})
 	sample := deletedSample{deletion: &r.stream.Deletion, words: make(map[string]bool), seen: make([]bool, len(r.stream.Deletion.Values))}
 	if strings.HasPrefix(strings.ToLower(r.deletedType), "enum(") {
 		// It may have no rows yet.

@@ -74,7 +74,7 @@ func TestARunningBridgeLogsFindingsOnceAStream(t *testing.T) {
 		var log bytes.Buffer
 		src.away.Store(5)
 		begun := time.Now()
-		logFindings(t.Context(), cfg, &database{Source: &cfg.Sources[0], from: src}, src, textLogger(&log))
+		logFindings(t.Context(), cfg, &database{Source: &cfg.Sources[0], from: src}, nil, textLogger(&log))
 		if time.Since(begun) < time.Second || src.atOnce != 1 {
 			t.Errorf("looked after %s at %d tables at once", time.Since(begun), src.atOnce)
 		}

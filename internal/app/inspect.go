@@ -73,7 +73,7 @@ func inspectSource(ctx context.Context, cfg *config.Config, sources *Sources, of
 	d := sources.all[slices.IndexFunc(sources.all, func(d *database) bool { return d.Source == of })]
 	conns, tails := connsOf(cfg, of)
 	found := d.inspect(ctx, cfg, tables, tails, logger)
-	inspectRows(ctx, cfg, sources, tables, tails, &found)
+	inspectRows(ctx, cfg, sources.Shard, tables, tails, &found)
 	most := cmp.Or(conns.Most, conns.Readers)
 	if n := cfg.Share.Number; n > 1 {
 		found.Server.Summary += fmt.Sprintf(", up to %d connections of all %d shares", n*most, n)

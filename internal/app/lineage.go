@@ -39,7 +39,7 @@ func lineageStreams(cfg *config.Config, of *config.Source) (all []lineage.Stream
 }
 
 // tableOf returns what opens the tables of streams for comparisons.
-func tableOf(cfg *config.Config, from source.Source) func(stream, table string) (lineage.Table, error) {
+func tableOf(cfg *config.Config, from *Sources) func(stream, table string) (lineage.Table, error) {
 	return func(stream, table string) (lineage.Table, error) {
 		s := cfg.Stream(stream)
 		encoder, err := cfg.Encoder(s, table)

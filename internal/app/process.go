@@ -235,7 +235,7 @@ func (p *Process) runApp(ctx context.Context, a *App) (next *reload, err error) 
 				return nil
 			}
 		}
-		a.sources.each(func(d *database) error { logFindings(working, a.opts.Config, d, a.sources, a.logger); return nil })
+		a.sources.each(func(d *database) error { logFindings(working, a.opts.Config, d, a.sources.Shard, a.logger); return nil })
 		return nil
 	})
 	group.Go(func() error {

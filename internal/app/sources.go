@@ -96,9 +96,7 @@ func OpenSources(cfg *config.Config, logger *slog.Logger) (*Sources, error) {
 	return s, nil
 }
 
-var _ source.Source = (*Sources)(nil)
-
-// Shard implements source.Source.
+// Shard returns a table.
 func (s *Sources) Shard(spec source.Spec) source.Shard {
 	d, name := s.of(spec.Table)
 	spec.Table = name
@@ -109,12 +107,7 @@ func (s *Sources) Shard(spec source.Spec) source.Shard {
 	return &namedTable{table, s, d}
 }
 
-// Ready implements source.Source: all of them answer.
-func (s *Sources) Ready(ctx context.Context) error {
-	return errors.Join(s.each(func(d *database) error { return d.named(d.from.Ready(ctx)) })...)
-}
-
-// Close implements source.Source.
+// Close closes all of them.
 func (s *Sources) Close() error {
 	return errors.Join(s.each(func(d *database) error { return d.from.Close() })...)
 }

@@ -62,8 +62,6 @@ const (
 	// compaction rewrites the hashes of all entities.
 	freshL0Threshold = 32
 	stopWrites       = 48
-	// closeWithin bounds how long Close waits for the disk.
-	closeWithin = 5 * time.Second
 )
 
 // Store keeps a store in a folder. Make one with Open.
@@ -345,7 +343,7 @@ func (s *Store) Close() error {
 		return errors.Join(s.db.Close(), s.folder.lock.Close())
 	}
 	// A disk that hangs must not keep the process.
-	ctx, cancel := context.WithTimeout(context.Background(), closeWithin)
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
 	err := s.Sync(ctx)
 	if s.closed.Swap(true) {
