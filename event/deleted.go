@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"math/big"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -164,14 +165,11 @@ func isDeleted(c source.Column, v []byte) bool {
 // unixZero is the number 0 in a column of times of SQLite. No other TIMESTAMP is as old.
 const unixZero = "1970-01-01 00:00:00.000000"
 
+var noes = []string{"", "0", "f", "false", "n", "no"}
+
 // isNo reports whether v is empty or a word for no.
 func isNo(v []byte) bool {
-	for _, no := range [...]string{"", "0", "f", "false", "n", "no"} {
-		if len(v) == len(no) && bytes.EqualFold(v, []byte(no)) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(noes, func(no string) bool { return len(v) == len(no) && bytes.EqualFold(v, []byte(no)) })
 }
 
 // isZero reports whether the number in v is zero: no digit before the exponent is another.

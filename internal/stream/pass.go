@@ -2,6 +2,7 @@ package stream
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"time"
 
@@ -158,12 +159,7 @@ func isOpen(s *stream, sent uint64) bool {
 			return true
 		}
 	}
-	for _, of := range c.doubts {
-		if of == s.Name {
-			return true
-		}
-	}
-	return false
+	return slices.Contains(slices.Collect(maps.Values(c.doubts)), s.Name)
 }
 
 // doubtsOf returns the batches of a stream of unknown outcome, resolved forgets them: the bus was
