@@ -2,6 +2,7 @@ package bus
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -285,26 +286,22 @@ func CoversAny(patterns []string, other string) bool {
 // Coverer returns a function that returns a pattern that covers a subject or pattern, another one
 // rather than itself; empty for none. Many patterns have few forms: what they have wildcards in.
 func Coverer(patterns []string) func(other string) (by string) {
-	known, forms := make(map[string]bool, len(patterns)), make(map[string][]string)
+	known, forms := make(map[string]bool, len(patterns)), make(map[string]bool)
 	for _, pattern := range patterns {
-		known[pattern] = true
-		form := strings.Split(pattern, ".")
-		for i, token := range form {
-			if token != "*" && token != ">" {
-				form[i] = ""
-			}
-		}
-		forms[strings.Join(form, ".")] = form
+		known[pattern], forms[literal.ReplaceAllString(pattern, "x")] = true, true
 	}
 	return func(other string) (by string) {
-		for _, form := range forms {
-			if to := inForm(form, strings.Split(other, ".")); known[to] && (by == "" || by == other) {
+		for form := range forms {
+			if to := inForm(strings.Split(form, "."), strings.Split(other, ".")); known[to] && (by == "" || by == other) {
 				by = to
 			}
 		}
 		return by
 	}
 }
+
+// literal matches tokens that are no wildcards.
+var literal = regexp.MustCompile(`[^.]{2,}|[^.*>]`)
 
 // inForm returns tokens with the wildcards of a form, empty where that covers none like them.
 func inForm(form, tokens []string) string {
