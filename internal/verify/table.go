@@ -110,7 +110,7 @@ func (t *table) read(ctx context.Context, q source.Query) (*source.Page, error) 
 	page := &t.run.page
 	q.MaxBytes = pageBytes
 	pause := backoff.Backoff{First: 100 * time.Millisecond, Max: 2 * time.Second, Limit: retryFor}
-	if err := pause.Retry(ctx, func() error { return t.Source.Read(ctx, q, page) }, transient); err != nil {
+	if err := pause.Retry(ctx, func() error { return t.Source.Read(ctx, q, page) }, func(err error) bool { return !source.Stops(err) }); err != nil {
 		return nil, t.failed(ctx, err)
 	}
 	if err := t.bind(page.Columns); err != nil {
@@ -119,12 +119,10 @@ func (t *table) read(ctx context.Context, q source.Query) (*source.Page, error) 
 	return page, nil
 }
 
-func transient(err error) bool { return !source.Stops(err) }
-
 // failed returns what follows from an error of the source.
 func (t *table) failed(ctx context.Context, err error) error {
 	if ctx.Err() == nil {
-		err = &unfitError{err, transient(err)}
+		err = &unfitError{err, !source.Stops(err)}
 	}
 	return fmt.Errorf("stream %s: %w", t.Stream, err)
 }
