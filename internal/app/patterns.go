@@ -322,11 +322,14 @@ func (l *lookAt) found(ctx context.Context, s *config.Stream, name, pattern stri
 	if len(s.Tables)+l.added[s.Name] >= source.MaxTables {
 		err = fmt.Errorf("the stream has %d tables, more are not allowed", source.MaxTables)
 	}
-	if err != nil {
+	leave := func(err error) error {
 		if l.leftOut[s.Name] == "" {
 			l.leftOut[s.Name] = fmt.Sprintf("the table %s matches %s and is not published: %s", name, pattern, config.StreamText(s.Name)(err))
 		}
 		return nil
+	}
+	if err != nil {
+		return leave(err)
 	}
 	before := l.image.Shards[key]
 	_, looked := l.image.Shards[store.Key{Stream: s.Name, Shard: pattern}]
@@ -342,11 +345,14 @@ func (l *lookAt) found(ctx context.Context, s *config.Stream, name, pattern stri
 			err = table.Read(ctx, source.Query{Limit: 1}, &page)
 			next = max(page.MaxID, page.MaxID+1)
 		}
-		if err != nil && !source.Stops(err) {
+		if source.Stops(err) {
+			// Where it begins is known once it can be read: it may be another table by then.
+			return leave(err)
+		}
+		if err != nil {
 			return err
 		}
-		// Why it cannot be read its shard says.
-		first = err == nil && next <= max(before.Position, before.Floor)
+		first = next <= max(before.Position, before.Floor)
 	}
 	if l.has(leftKey(key)) {
 		l.remove(leftKey(key))

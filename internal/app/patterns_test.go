@@ -108,8 +108,14 @@ func TestTablesThatComeAndGo(t *testing.T) {
 	// Made again as it cannot be read it says so.
 	s.Exec(t, "DROP TABLE log_3")
 	r.shown(t, 0, "log_1 running 3", "log_2 running 4", "log_3 gone 0")
-	s.Exec(t, "CREATE TABLE log_3 (total INT)")
-	missed(t, r, "log_3")
+	s.Exec(t, "CREATE TABLE log_3 (id INTEGER NOT NULL, total INT)")
+	until(t, "log_3 is unfit", func() any { return r.log }, func() bool {
+		reasons := r.Daemon().Ready(t.Context())
+		return len(reasons) == 1 && strings.Contains(reasons[0].Reason, "log_3 has no unique index")
+	})
+	s.Exec(t, "INSERT INTO log_3 VALUES (1, 2), (2, 2)")
+	s.Exec(t, "CREATE UNIQUE INDEX ids ON log_3 (id)")
+	r.shown(t, 2, "log_1 running 3", "log_2 running 4", "log_3 running 2")
 	s.Exec(t, "DROP TABLE log_3")
 	r.shown(t, 0, "log_1 running 3", "log_2 running 4", "log_3 gone 0")
 
