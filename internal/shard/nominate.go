@@ -87,7 +87,8 @@ func (n *nomination) move(ctx context.Context, e *entities, keys [][]byte) error
 			case <-first:
 				waits = waits[1:]
 			case <-look.C:
-				if _, why := e.opts.Movers.Waits(e.opts.Name); why != nil && time.Since(began) >= reconcile.AwayLimit {
+				// Also where those that others have nominated leave no room.
+				if e.opts.Movers.Away() != nil && time.Since(began) >= reconcile.AwayLimit {
 					n.left.Store(true)
 					return
 				}

@@ -82,9 +82,9 @@ func TestNominationsThatTheirCallerLeaves(t *testing.T) {
 // away as long as it may be back soon. The entity is published once it is. The lag counts what
 // waits for whatever reason.
 func TestNominationsThatWaitForAnotherDatabase(t *testing.T) {
-	waits := func(t *testing.T, fault, want error) {
+	waits := func(t *testing.T, fault, want error, others ...string) {
 		b := newViewBench(t, false)
-		b.opts.Shared = true
+		b.opts.Shared, b.queue = true, 4
 		b.table.Insert("a", "1", "0")
 		var away atomic.Bool
 		b.hook = func(q source.Query) error {
@@ -93,10 +93,15 @@ func TestNominationsThatWaitForAnotherDatabase(t *testing.T) {
 			}
 			return nil
 		}
-		s, _ := b.run(t)
+		p := b.process(t)
+		s := p.shard
+		b.runProcess(t, p)
 		b.expectSaid(t, "Added a=1")
 		away.Store(true)
 		b.table.Delete(1)
+		for _, other := range others {
+			p.movers.Nominate("items_1", []byte(other))
+		}
 		began := time.Now()
 		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 		defer cancel()
@@ -104,13 +109,18 @@ func TestNominationsThatWaitForAnotherDatabase(t *testing.T) {
 		if took := time.Since(began); !errors.Is(err, want) || took < reconcile.AwayLimit || took > time.Minute {
 			t.Errorf("after %s: %v", took, err)
 		}
-		if lag := s.Status().LagSeconds; lag == nil || *lag < reconcile.AwayLimit.Seconds()-2 {
+		if lag := s.Status().LagSeconds; len(others) > 0 {
+			return
+		} else if lag == nil || *lag < reconcile.AwayLimit.Seconds()-2 {
 			t.Errorf("the lag is %v", lag)
 		}
 		away.Store(false)
 		b.expectSaid(t, "Added a=1", "Deleted a")
 	}
 	instantly(t, "that is away", func(t *testing.T) { waits(t, fmt.Errorf("b %w", stream.ErrAway), stream.ErrAway) })
+	instantly(t, "that is away, where others fill the queue", func(t *testing.T) {
+		waits(t, fmt.Errorf("b %w", stream.ErrAway), stream.ErrAway, "x", "y")
+	})
 	instantly(t, "that is slow", func(t *testing.T) { waits(t, errors.New("b is slow"), context.DeadlineExceeded) })
 }
 

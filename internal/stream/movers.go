@@ -202,6 +202,14 @@ func (m *Movers) Waits(shard string) (since time.Time, why error) {
 	return since, why
 }
 
+// Away returns the error that names a database, or a table, for which the whole queue waits; nil
+// where none is away.
+func (m *Movers) Away() error {
+	m.view.mu.Lock()
+	defer m.view.mu.Unlock()
+	return m.why
+}
+
 // HasRoom reports whether half of the queue is free: who waits for what it nominates leaves the
 // other half to those that do not, and so has no reconcile be due.
 func (m *Movers) HasRoom() bool { return 2*m.Waiting() < m.opts.Bound }
