@@ -369,3 +369,32 @@ func TestAFolderThatIsRemoved(t *testing.T) {
 		})
 	}
 }
+
+// TestADiskThatIsAway: a file that went stale, or a server of files that is away, is an outage, no
+// damage: another file is made.
+func TestADiskThatIsAway(t *testing.T) {
+	for _, fault := range []error{syscall.ESTALE, syscall.ETIMEDOUT, syscall.ENOTCONN} {
+		t.Run(fault.Error(), func(t *testing.T) {
+			var away atomic.Bool
+			faulty := errorfs.Wrap(vfs.Default, errorfs.InjectorFunc(func(op errorfs.Op) error {
+				if (op.Kind == errorfs.OpCreate || op.Kind == errorfs.OpFileWrite) && strings.HasSuffix(op.Path, ".sst") && away.Load() {
+					return &os.PathError{Op: "write", Path: op.Path, Err: fault}
+				}
+				return nil
+			}))
+			s, err := Open(t.Context(), filepath.Join(t.TempDir(), "store"), Options{fs: faulty})
+			must.OK(t, err)
+			must.OK(t, s.Apply(t.Context(), storetest.CrashBatch(1, crashSize)))
+			away.Store(true)
+			if err := s.Sync(t.Context()); !errors.Is(err, store.ErrOutage) {
+				t.Errorf("a sync returns %v", err)
+			}
+			away.Store(false)
+			for err = store.ErrOutage; errors.Is(err, store.ErrOutage); {
+				err = s.Sync(t.Context())
+			}
+			must.OK(t, err)
+			must.OK(t, s.Close())
+		})
+	}
+}

@@ -214,7 +214,7 @@ type disk struct {
 	vfs.FS
 	log     *slog.Logger
 	started atomic.Bool
-	// broken is told what a write fails with that does not heal, as where the folder was removed.
+	// broken is told what a write fails with where the folder was removed.
 	broken func(error)
 	// fault is the error of the writes that are being retried, nil when there are none.
 	fault atomic.Pointer[error]
@@ -245,10 +245,14 @@ func (d *disk) retry(write func() error) error {
 			if mine != nil && d.fault.CompareAndSwap(mine, nil) {
 				d.log.Log(context.Background(), slog.LevelInfo, canWrite)
 			}
-			if _, fails := errors.AsType[syscall.Errno](err); fails && d.started.Load() {
-				d.broken(err)
-				<-time.After(retryPause)
+			if _, fails := errors.AsType[syscall.Errno](err); !fails || !d.started.Load() {
+				return err
 			}
+			if !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, syscall.ENOTDIR) {
+				return d.pass(err)
+			}
+			d.broken(err)
+			<-time.After(retryPause)
 			return err
 		}
 		if mine == nil {
@@ -272,12 +276,19 @@ func (d *disk) sync(do func() error) error {
 		return nil
 	}
 	if d.started.Load() {
-		if d.fault.CompareAndSwap(nil, &err) {
-			d.unsynced.Store(&err)
-			d.log.Log(context.Background(), slog.LevelWarn, cannotWrite, "error", err)
-		}
-		<-time.After(retryPause)
+		return d.pass(err)
 	}
+	return err
+}
+
+// pass returns err after a pause, for which Pebble makes another file. It is an outage until one
+// is durable.
+func (d *disk) pass(err error) error {
+	if d.fault.CompareAndSwap(nil, &err) {
+		d.unsynced.Store(&err)
+		d.log.Log(context.Background(), slog.LevelWarn, cannotWrite, "error", err)
+	}
+	<-time.After(retryPause)
 	return err
 }
 
