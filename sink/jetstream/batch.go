@@ -66,6 +66,12 @@ func (b *batcher) transmit(ctx context.Context, list []*call) (done bool) {
 	}
 	a, err := t.answer(ctx)
 	b.step("TransactionEnded")
+	if a.code == codeBatchTooLarge {
+		// Servers may take smaller ones only.
+		b.taken = max(1, t.n/2)
+		b.limit = min(b.limit, b.taken)
+		b.most = b.limit
+	}
 	switch {
 	case ctx.Err() != nil:
 		t.end(sink.ErrClosed)
@@ -77,12 +83,6 @@ func (b *batcher) transmit(ctx context.Context, list []*call) (done bool) {
 		t.stored(a.seq)
 	case t.options.JetStreamDomain == "" && (a.notStored() || t.n == 1 && a.full()):
 		// Behind a leaf node two domains may answer, and a refusal does not say which did.
-		if a.code == codeBatchTooLarge {
-			// Servers may take smaller ones only.
-			b.taken = max(1, t.n/2)
-			b.limit = min(b.limit, b.taken)
-			b.most = b.limit
-		}
 		t.refused(a.err)
 		return false
 	default:

@@ -133,13 +133,17 @@ func TestABusyProcessKeepsItsClaim(t *testing.T) {
 // TestAServerThatTakesSmallerBatches has batches of 100 messages at most.
 func TestAServerThatTakesSmallerBatches(t *testing.T) {
 	t.Parallel()
-	server := testenv.InProcessNATS(t, func(o *server.Options) { o.JetStreamLimits.MaxBatchSize = 100 })
-	stream, options := claimed(t, server, natsjs.StreamConfig{})
-	s := open(t, options)
-	sinktest.MustFence(t, s)
-	batch := messages(options.Stream+".a", "large", 500, 4)
-	sinktest.Deliver(t, s, nil, batch)
-	wantOnce(t, stream, options.Stream+".a", batch)
+	server := testenv.InProcessNATS(t, func(o *server.Options) { o.JetStreamLimits.MaxBatchSize, o.JetStreamDomain = 100, "hub" })
+	// With a domain a refusal leaves in doubt what is stored.
+	for _, domain := range []string{"", "hub"} {
+		stream, options := claimed(t, server, natsjs.StreamConfig{})
+		options.JetStreamDomain = domain
+		s := open(t, options)
+		sinktest.MustFence(t, s)
+		batch := messages(options.Stream+".a", "large", 500, 4)
+		sinktest.Deliver(t, s, []string{options.Stream + ".a"}, batch)
+		wantOnce(t, stream, options.Stream+".a", batch)
+	}
 }
 
 // TestAFullStreamWithAClaim has room for few messages at a time, and stores each of them once: the

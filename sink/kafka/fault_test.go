@@ -103,11 +103,29 @@ func TestRecordsThatAreTooOld(t *testing.T) {
 			}
 			return nil
 		})
-		sent := series("t", "old", 0, 10, 2)
-		for i := range sent {
+		// They are several batches of one transaction.
+		var sent []sink.Message
+		for i := range 10 {
+			sent = append(sent, message("t", "old", i, 200_000))
 			sent[i].Time = time.Now().Add(time.Duration(i-100) * time.Minute)
 		}
 		publish(t, open(t, kafka.Options{Connection: at(c.ListenAddrs()), TransactionalID: id}), sent)
+	}
+}
+
+// TestWhatIsMadeAgain is of another epoch: an attempt before, which may be stored, does not answer
+// for other messages.
+func TestWhatIsMadeAgain(t *testing.T) {
+	t.Parallel()
+	c := fake(t, kfake.SeedTopics(1, "t"))
+	epochs := make(chan int16, 3)
+	answers(c, func(b *kmsg.RecordBatch) error {
+		epochs <- b.ProducerEpoch
+		return []error{kerr.RequestTimedOut, kerr.InvalidTimestamp, nil}[len(epochs)-1]
+	})
+	publish(t, open(t, kafka.Options{Connection: at(c.ListenAddrs())}), series("t", "again", 0, 10, 2))
+	if first, second, again := <-epochs, <-epochs, <-epochs; first != second || again == first {
+		t.Errorf("the epochs are %d, %d and %d", first, second, again)
 	}
 }
 

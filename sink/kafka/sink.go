@@ -224,7 +224,7 @@ func (s *Sink) Ready(ctx context.Context) error {
 		return sink.ErrClosed
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
-	case asking.Err() != nil:
+	case err != nil && asking.Err() != nil:
 		s.faults.Fail(who, broker.Everywhere, err)
 	}
 	return s.outages.Err()

@@ -38,7 +38,8 @@ type worker struct {
 	// limit bounds the units of a batch, after one was refused; see wireBatch.fill.
 	limit int
 	// reported says that a fault has been reported that has not ended. late: the topic has refused
-	// the times of records, so that of the next batch is now.
+	// the times of records, so none is sent with one before now any more: others that are as old
+	// may lie behind, also in one transaction.
 	reported, late bool
 	// id is that of the next batch, nil before the first one. With broken, after a lost thread, it
 	// is that of a batch that may arrive late.
@@ -144,9 +145,7 @@ func (w *worker) deliver(ctx context.Context, f *wireBatch) {
 		return
 	}
 	var pause backoff.Backoff
-	if w.late {
-		pause.First = time.Second
-	}
+	tried := false
 	for f.fault = f.seal(w.sink); broker.RemedyFor(f.fault) != broker.Split; {
 		generation := w.attempt(ctx, f)
 		if f.stored() {
@@ -178,14 +177,22 @@ func (w *worker) deliver(ctx context.Context, f *wireBatch) {
 			return
 		}
 		w.fault(err)
+		old := errors.Is(f.fault, kafkago.InvalidTimestamp)
+		if old && w.late {
+			// The time of now is refused, too.
+			pause.First = time.Second
+		}
 		if pause.Wait(ctx) != nil {
 			w.broken = w.broken || f.stamped != nil
 			return
 		}
-		if w.late = errors.Is(f.fault, kafkago.InvalidTimestamp); w.late {
-			// It waited for longer than the topic lets records be old, and is made again.
+		if old {
+			// It waited for longer than the topic lets records be old, and is made again, maybe of
+			// other messages: no attempt before may answer for these.
+			w.late, w.broken = true, w.broken || tried
 			return
 		}
+		tried = true
 	}
 	w.calm()
 	f.refused(w.note)
@@ -272,7 +279,7 @@ func (w *worker) inspect(ctx context.Context, generation int, err error) error {
 // whether a marker of ours lies before it. One that does not lie behind the batch before it has the
 // topic looked at: others have written there, or it was created again.
 func (w *worker) follow(base int64, count int) (marker bool) {
-	w.limit, w.late = bolder(w.limit), false
+	w.limit = bolder(w.limit)
 	marker = w.ended && base >= 0 && base == w.next+1
 	if w.next > 0 && base != w.next && !marker {
 		w.sink.believe(w.topic, broker.LayoutAge)
