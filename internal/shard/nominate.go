@@ -220,6 +220,9 @@ func (s *Shard) Publish(ctx context.Context, moves []stream.Move) error {
 	limit := time.NewTimer(offerFor)
 	defer limit.Stop()
 	_, err := s.nominator.handOver(ctx, &nomination{moves: moves}, limit.C)
+	if errors.Is(err, errNotRunning) {
+		return fmt.Errorf("%s %w: %w", s.opts.Name, stream.ErrAway, err)
+	}
 	return err
 }
 

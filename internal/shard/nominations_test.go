@@ -124,6 +124,29 @@ func TestNominationsThatWaitForAnotherDatabase(t *testing.T) {
 	instantly(t, "that is slow", func(t *testing.T) { waits(t, errors.New("b is slow"), context.DeadlineExceeded) })
 }
 
+// TestNominationsThatWaitForATableThatStopped: who nominates an entity that a table has which can
+// be read, and whose shard has stopped, waits no longer than for a database that is away.
+func TestNominationsThatWaitForATableThatStopped(t *testing.T) {
+	instantly(t, "of two", func(t *testing.T) {
+		b := newViewBench(t, false)
+		b.second = newViewBench(t, false).table
+		row := b.second.Insert("a", "1", "0")
+		p := b.process(t)
+		b.runProcess(t, p)
+		b.expectSaid(t, "Added a=1")
+		p.shards[1].Stop(errors.New("a row cannot be published"))
+		stopped(t, p.shards[1])
+		b.second.Update(row, "a", "2", "0")
+		other := b.table.Insert("a", "9", "0")
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+		defer cancel()
+		_, err := p.shard.Nominate(ctx, reconcile.Nomination{Rows: []source.Range{{First: other, Last: other}}})
+		if !errors.Is(err, stream.ErrAway) {
+			t.Errorf("%v", err)
+		}
+	})
+}
+
 // TestNominationsOfMoreThanTheQueueHolds: who waits for what is nominated drops nothing of it, so
 // that no reconcile has another one follow.
 func TestNominationsOfMoreThanTheQueueHolds(t *testing.T) {

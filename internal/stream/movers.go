@@ -22,7 +22,7 @@ type FoundRows struct {
 }
 
 // ErrAway is wrapped by an error of MoversOptions.Read where a database does not answer, or a table
-// stops its shard.
+// stops its shard, and by one of Publish where the shard does not run.
 var ErrAway = errors.New("cannot be read")
 
 // MoversOptions say how a stream is read and who publishes. Read and Publish must be set.
@@ -170,7 +170,8 @@ func (m *Movers) enqueue(one *mover) {
 	}
 }
 
-// noteAway notes how a read of the table of shard ended, of all tables where it is empty.
+// noteAway notes how a read of the table of shard ended, of all tables where it is empty, or what
+// followed from that.
 func (m *Movers) noteAway(shard string, err error) {
 	if shard != "" {
 		return
@@ -331,6 +332,7 @@ func (m *Movers) Pass(ctx context.Context) (worked bool, until time.Time, err er
 	for _, shard := range slices.Sorted(maps.Keys(moves)) {
 		if failed := m.opts.Publish(ctx, shard, moves[shard]); failed != nil {
 			m.Return(moves[shard])
+			m.noteAway("", failed)
 			err = failed
 		}
 	}
