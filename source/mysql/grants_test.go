@@ -253,6 +253,15 @@ func testUnfitTables(t *testing.T, product testenv.Product) {
 			}
 		})
 	}
+	t.Run("a name that could end a text", func(t *testing.T) {
+		const name = `it\' OR 'a'='\`
+		b.replaceTable(t, "`"+name+"`", "(id INT AUTO_INCREMENT PRIMARY KEY, a INT NOT NULL UNIQUE, c INT AS (a + 1) STORED)")
+		spec := source.Spec{Table: name, ID: "id", Key: []string{"a"}, UniqueKey: true}
+		sourcetest.Read(t, b.source.Shard(spec), source.Query{Limit: 1})
+		if found := b.source.Inspect(t.Context(), []source.Expected{{Spec: spec}}, 1).Tables[0].Findings; len(found) > 0 {
+			t.Errorf("found %v", found)
+		}
+	})
 	t.Run("a view", func(t *testing.T) {
 		b.replaceTable(t, "fit", "(id INT PRIMARY KEY)")
 		b.exec(t, "CREATE VIEW v AS SELECT * FROM fit")

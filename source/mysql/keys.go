@@ -193,8 +193,8 @@ func (t *inspection) readIndexes(ctx context.Context, c conn) error {
 	end := ""
 	if t.generated {
 		// Current rows have the same end in a table that keeps its history: it makes none unique.
-		err := c.query(ctx, "SELECT COLUMN_NAME AS c FROM information_schema.COLUMNS WHERE TABLE_SCHEMA = "+quoteText(t.table.Database)+
-			" AND TABLE_NAME = "+quoteText(t.table.Table)+" AND GENERATION_EXPRESSION = 'ROW END'", func(get func(string) string) { end = get("c") })
+		err := c.query(ctx, "SELECT COLUMN_NAME AS c FROM information_schema.COLUMNS WHERE TABLE_SCHEMA = ? AND TABLE_NAME = ? AND GENERATION_EXPRESSION = 'ROW END'",
+			func(get func(string) string) { end = get("c") }, t.table.Database, t.table.Table)
 		if err != nil {
 			return err
 		}

@@ -341,7 +341,7 @@ func (s *shard) explain(err error) error {
 
 // grant returns the statement that gives the login its missing rights on a table.
 func (s *Source) grant(table string) string {
-	account := "'" + s.options.User + "'@'%'"
+	account := quoteText(s.options.User) + "@'%'"
 	if server := s.connector.server.Load(); server != nil {
 		if at := strings.LastIndexByte(server.account, '@'); at >= 0 {
 			account = quoteText(server.account[:at]) + "@" + quoteText(server.account[at+1:])
@@ -350,4 +350,6 @@ func (s *Source) grant(table string) string {
 	return "GRANT SELECT ON " + table + " TO " + account
 }
 
-func quoteText(text string) string { return "'" + strings.ReplaceAll(text, "'", "''") + "'" }
+func quoteText(text string) string {
+	return "'" + strings.NewReplacer("'", "''", `\`, `\\`).Replace(text) + "'"
+}

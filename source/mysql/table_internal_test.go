@@ -2,6 +2,7 @@ package mysql
 
 import (
 	"strconv"
+	"sync/atomic"
 	"testing"
 
 	"example.org/bridge/source"
@@ -90,5 +91,12 @@ func TestDefinitionsAreRewritten(t *testing.T) {
 		if got := notNull(definition); c.notNull != "" && got != c.notNull || definition == "" && got != "" {
 			t.Errorf("not null is %q, want %q", got, c.notNull)
 		}
+	}
+}
+
+func TestTheAccountOfAGrantIsText(t *testing.T) {
+	s := &Source{options: Options{User: `a\'b`}, connector: &connector{server: new(atomic.Pointer[server])}}
+	if got, want := s.grant("t"), `GRANT SELECT ON t TO 'a\\''b'@'%'`; got != want {
+		t.Errorf("%s, want %s", got, want)
 	}
 }
