@@ -80,6 +80,13 @@ func (r *portion) acknowledge(n int, base int64, marker bool) {
 	r.next += n
 }
 
+// finish ends a portion. The way of a row, which tests/way traces, ends with it.
+func (c *call) finish() {
+	if c.open.Add(-1) == 0 {
+		close(c.done)
+	}
+}
+
 // leave ends the use of the batch by the workers. It blocks while one of them encodes.
 func (c *call) leave() {
 	c.mu.Lock()

@@ -305,9 +305,7 @@ func (w *worker) note(r *portion, note func()) {
 	w.mu.Lock()
 	w.queue = slices.DeleteFunc(w.queue, func(other *portion) bool { return other == r })
 	w.mu.Unlock()
-	if r.call.open.Add(-1) == 0 {
-		close(r.call.done)
-	}
+	r.call.finish()
 }
 
 // calm ends a fault of this worker. What is sent next may go to another leader.
