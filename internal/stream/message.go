@@ -81,6 +81,18 @@ func (m *Message) parse(f *sink.Fields, stored *sink.Stored) (err error) {
 	return nil
 }
 
+// check returns an error where the store would refuse what it is to keep of the message.
+func (m *Message) check(release bool) error {
+	if m.Shard == "" {
+		return errors.New("the message has no header " + sink.HeaderShard)
+	}
+	if release {
+		return nil
+	}
+	change := store.Change{Entity: m.Key, Entry: entryOf(m)}
+	return change.Check()
+}
+
 // originOf returns the origin without a copy of its text. One that is not known, of a newer
 // version, is empty.
 func originOf(text []byte) sink.Origin {

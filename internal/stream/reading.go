@@ -188,6 +188,10 @@ func (r *reading) addOurs(ctx context.Context, s *stream, offset uint64, err err
 	if state.Hash != s.Hash {
 		return r.otherHash(ctx, f, met)
 	}
+	r.parsed.Shard = r.tp.shard(r.headers.Shard)
+	if err := r.parsed.check(f.Release); err != nil {
+		return r.refuse(ctx, f, offset, err)
+	}
 	f.right.keepNewer(met)
 	r.keep(f, offset, older)
 	return nil
@@ -218,7 +222,7 @@ func (r *reading) sent(f *served, offset uint64) (covered bool, err error) {
 // keep adds the message to its feed. Rule 7: what may be old is late.
 func (r *reading) keep(f *served, offset uint64, older bool) {
 	m := r.parsed
-	m.Stream, m.Shard, m.At.TP, m.At.Offset = f.Name, r.tp.shard(r.headers.Shard), f.number, offset
+	m.Stream, m.At.TP, m.At.Offset = f.Name, f.number, offset
 	begin := len(r.chunk.keys)
 	r.chunk.keys = append(r.chunk.keys, m.Key...)
 	m.Key = r.chunk.keys[begin:len(r.chunk.keys):len(r.chunk.keys)]

@@ -42,9 +42,12 @@ func TestStart(t *testing.T) {
 
 func TestStartStops(t *testing.T) {
 	for name, c := range map[string]struct{ message, want string }{
-		"a message without a state":          {"says x 5 9 bare", "begin at START again: bridge checkpoint reset s"},
-		"a message of a newer form":          {"says x 5 9 newer", "newer form"},
-		"a newest message with another hash": {"says x 5 9 hash=8", "another KIND, KEY or scope of entities: restore that setting, use another destination, or stop bridge, then to ignore what was published"},
+		"a message without a state":           {"says x 5 9 bare", "begin at START again: bridge checkpoint reset s"},
+		"a message of a newer form":           {"says x 5 9 newer", "newer form"},
+		"a message without a shard":           {"says x 5 9 no-shard", "no header bridge-shard"},
+		"a message with a key too long":       {"says x 5 9 long", "has 32001 bytes"},
+		"an absence at a time of no calendar": {"says x 5 9 gone never", "outside the years"},
+		"a newest message with another hash":  {"says x 5 9 hash=8", "another KIND, KEY or scope of entities: restore that setting, use another destination, or stop bridge, then to ignore what was published"},
 	} {
 		onStage(t, name+" stops its stream and no other", func(_ *testing.T, s *stage) {
 			s.play("says a 5 1;" + c.message + "; says b 5 2 of=o; start s o; stops-at 1 " + c.want)
