@@ -362,6 +362,8 @@ const (
 	ListType          = bus.ListType
 	ListBegins        = bus.ListBegins
 	ListEnds          = bus.ListEnds
+
+	MaxEpoch = bus.MaxEpoch
 )
 
 // ParseState reads the value of HeaderState, AppendState writes it.

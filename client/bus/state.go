@@ -16,6 +16,9 @@ const (
 	stateNumber = stateForm - '0'
 )
 
+// MaxEpoch is the highest epoch of a state: no clock comes near, and what is above it is left over.
+const MaxEpoch = 1<<62 - 1
+
 // StateKind says what a message says of its entity.
 type StateKind uint8
 
@@ -118,15 +121,15 @@ func ParseState(text string) (State, error) {
 		return State{}, fmt.Errorf("%w: form %d, this one reads %d", ErrNewerForm, form, stateNumber)
 	}
 	p.check("form", form == stateNumber)
-	s := State{Epoch: p.number("epoch", " ", 64), Seq: p.number("seq", " ", 64)}
+	s := State{Epoch: p.number("epoch", " ", 62), Seq: p.number("seq", " ", 64)}
 	s.Term = uint32(p.number("term", " ", 32))
 	s.Acked = uint32(p.number("acked", ".", 32))
 	s.Index = uint32(p.number("index", ".", 32))
 	s.Kind = p.digest(&s.Digest)
 	s.Floor = p.number("floor", " ", 64)
-	s.Since = p.optional("since", "@")
+	s.Since = p.optional("since", "@", 62)
 	s.Hash = uint32(p.number("hash", " ", 32))
-	s.Low = p.optional("l", " l=")
+	s.Low = p.optional("l", " l=", 64)
 	if id, ok := strings.CutPrefix(p.rest, " e="); ok {
 		p.event(&s.Event, id)
 	}
@@ -169,15 +172,15 @@ func (p *stateParser) number(field, before string, bits int) (n uint64) {
 		}
 		n = n<<4 | uint64(digit)
 	}
-	p.check(field, ok && i > 0 && i <= bits/4 && (i == 1 || rest[0] != '0'))
+	p.check(field, ok && i > 0 && i <= 16 && n>>bits == 0 && (i == 1 || rest[0] != '0'))
 	p.rest = rest[i:]
 	return n
 }
 
 // optional reads a number that is above zero, or not there.
-func (p *stateParser) optional(field, before string) (n uint64) {
+func (p *stateParser) optional(field, before string, bits int) (n uint64) {
 	if strings.HasPrefix(p.rest, before) {
-		n = p.number(field, before, 64)
+		n = p.number(field, before, bits)
 		p.check(field, n > 0)
 	}
 	return n

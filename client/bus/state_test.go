@@ -50,10 +50,10 @@ func TestStates(t *testing.T) {
 		},
 		"the highest": {
 			bus.State{
-				Epoch: math.MaxUint64, Seq: math.MaxUint64, Term: math.MaxUint32, Acked: math.MaxUint32, Index: math.MaxUint32, Kind: bus.StateAbsent,
-				Floor: math.MaxUint64, Since: math.MaxUint64, Low: math.MaxUint64, Hash: math.MaxUint32,
+				Epoch: bus.MaxEpoch, Seq: math.MaxUint64, Term: math.MaxUint32, Acked: math.MaxUint32, Index: math.MaxUint32, Kind: bus.StateAbsent,
+				Floor: math.MaxUint64, Since: bus.MaxEpoch, Low: math.MaxUint64, Hash: math.MaxUint32,
 			},
-			"1 ffffffffffffffff ffffffffffffffff ffffffff.ffffffff.ffffffff x ffffffffffffffff@ffffffffffffffff ffffffff l=ffffffffffffffff",
+			"1 3fffffffffffffff ffffffffffffffff ffffffff.ffffffff.ffffffff x ffffffffffffffff@3fffffffffffffff ffffffff l=ffffffffffffffff",
 		},
 	}
 	for name, tt := range tests {
@@ -71,7 +71,8 @@ func TestStates(t *testing.T) {
 func TestStatesAreRefused(t *testing.T) {
 	for _, text := range []string{
 		"", "01 1 1 0.0.0 t 0 0", "1  1 1 0.0.0 t 0 0", "1 00 1 0.0.0 t 0 0", "1 A 1 0.0.0 t 0 0",
-		"1 0x1 1 0.0.0 t 0 0", "1 10000000000000000 1 0.", "1 1 1 100000000.0.0 t", "1 1 1 0 t 0 0",
+		"1 0x1 1 0.0.0 t 0 0", "1 4000000000000000 1 0.0.0 t 0 0", "1 1 1 0.0.0 t 0@4000000000000000 0",
+		"1 10000000000000000 1 0.", "1 1 1 100000000.0.0 t", "1 1 1 0 t 0 0",
 		"1 1 1 0.0.0 tt 0 0", "1 1 1 0.0.0 AAAAAAAAAAAAAAAAAAAAA 0 0", "1 1 1 0.0.0 AAAAAAAAAAAAAAAAAAAAAAA 0 0",
 		"1 1 1 0.0.0 AAAAAAAAAAAAAAAAAAAAAB 0 0", "1 1 1 0.0.0 AAAAAAAAAAAAAAAAAAAA\n\n 0 0",
 		"1 1 1 0.0.0 AAAAAAAAAAAAAAAAAAAA+/ 0 0", "1 1 1 0.0.0 t", "1 1 1 0.0.0 t 1@", "1 1 1 0.0.0 t 1@0 0",
@@ -118,11 +119,11 @@ func TestStatesAllocateNothing(t *testing.T) {
 func FuzzState(f *testing.F) {
 	f.Add(uint64(0x19ab3c4d5e6f), uint64(0x2a1), uint32(1), uint32(0x1f4), uint32(7), uint8(0), digest[:], uint64(0), uint64(0), uint64(0), uint32(9), []byte{}, "")
 	f.Add(uint64(0), uint64(0), uint32(0), uint32(0), uint32(0), uint8(1), []byte{}, uint64(1), uint64(2), uint64(3), uint32(0), digest[:], " a.b%20 . ")
-	f.Add(uint64(math.MaxUint64), uint64(1), uint32(math.MaxUint32), uint32(0), uint32(0), uint8(2), []byte{}, uint64(0), uint64(1), uint64(0), uint32(0), []byte{}, ".")
+	f.Add(uint64(bus.MaxEpoch), uint64(1), uint32(math.MaxUint32), uint32(0), uint32(0), uint8(2), []byte{}, uint64(0), uint64(1), uint64(0), uint32(0), []byte{}, ".")
 	f.Fuzz(func(t *testing.T, epoch, seq uint64, term, acked, index uint32, kind uint8, digest []byte, floor, since, low uint64, hash uint32, event []byte, key string) {
 		s := bus.State{
-			Epoch: epoch, Seq: seq, Term: term, Acked: acked, Index: index, Kind: bus.StateKind(kind % 3),
-			Floor: floor, Since: since, Low: low, Hash: hash, Key: key,
+			Epoch: epoch & bus.MaxEpoch, Seq: seq, Term: term, Acked: acked, Index: index, Kind: bus.StateKind(kind % 3),
+			Floor: floor, Since: since & bus.MaxEpoch, Low: low, Hash: hash, Key: key,
 		}
 		if copy(s.Event[:], event); s.Kind == bus.StateLive {
 			copy(s.Digest[:], digest)

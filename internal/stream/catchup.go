@@ -253,8 +253,9 @@ type Epoch struct {
 
 // NewEpoch returns an epoch above a given one, that is the highest in the store and on the bus. It
 // is at least the Unix time in ms, so processes with copies of one store do not meet in an epoch.
+// Above sink.MaxEpoch it must not be used.
 func NewEpoch(above uint64, now time.Time) *Epoch {
-	return &Epoch{number: max(above+1, uint64(max(now.UnixMilli(), 0)))}
+	return &Epoch{number: max(min(above, sink.MaxEpoch)+1, uint64(max(now.UnixMilli(), 0)))}
 }
 
 // of returns the first epoch of a share that is not below this one. Two shares of one number never

@@ -230,6 +230,9 @@ func (s *stream) becomeReady(ctx context.Context) error {
 		// then rule 8 holds, and the next start has that one in the store.
 		met, _ := s.c.committer.highest()
 		epoch := NewEpoch(max(s.c.known, s.c.copied.Load(), met), time.Now()).of(s.c.opts.Share)
+		if epoch.Number() > sink.MaxEpoch {
+			return fmt.Errorf("the epoch %d was met, and none is left above it: only bridge may write to its topics; give the streams another destination", met)
+		}
 		if err := s.c.sync(ctx, &store.Batch{Epoch: epoch.Number()}); err != nil {
 			return err
 		}

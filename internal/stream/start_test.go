@@ -54,6 +54,12 @@ func TestStartStops(t *testing.T) {
 			s.play("o:goes-on; next d 1; o:next d 3")
 		})
 	}
+	onStage(t, "a message of the last epoch stops its stream", func(t *testing.T, s *stage) {
+		s.play("says a 4611686018427387903 1; start")
+		if err := s.stopOf("s"); err == nil || !strings.Contains(err.Error(), "none is left above") {
+			t.Error(err)
+		}
+	})
 	scripts(t, map[string]string{
 		"a message with another hash is passed over once a newer one has ours": "says x 5 1 hash=8; says a 5 2; start; seen a; next d 2",
 		"a message without a state may be ignored":                             "says x 5 9 bare; ignore 1; start; next d 1",
