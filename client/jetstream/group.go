@@ -160,15 +160,21 @@ const groupOf = "bridge-stream"
 // durable returns the consumer of a group, made where it is missing. A group is of one stream of
 // bridge: of two, each process would be given events of both, and pass over those of the other.
 func durable(ctx context.Context, js jetstream.JetStream, stream string, s client.Subscription) (jetstream.Consumer, error) {
-	set := js.CreateConsumer
-	consumer, err := js.Consumer(ctx, stream, s.Group)
-	if err == nil {
+	// A user that may not ask has it made unseen.
+	set := js.CreateOrUpdateConsumer
+	asking, cancel := context.WithTimeout(ctx, server.RequestTimeout)
+	defer cancel()
+	consumer, err := js.Consumer(asking, stream, s.Group)
+	switch {
+	case errors.Is(err, jetstream.ErrConsumerNotFound):
+		set = js.CreateConsumer
+	case err == nil:
 		set = js.UpdateConsumer
 		if of := consumer.CachedInfo().Config.Metadata[groupOf]; of != "" && of != s.Of {
 			return nil, &refusedError{fmt.Errorf("the group %s consumes %s already: give %s a group of its own", s.Group, of, s.Of)}
 		}
 	}
-	if err == nil || errors.Is(err, jetstream.ErrConsumerNotFound) {
+	if !errors.Is(err, jetstream.ErrInvalidConsumerName) {
 		consumer, err = set(ctx, stream, jetstream.ConsumerConfig{
 			Durable: s.Group, AckPolicy: jetstream.AckExplicitPolicy, DeliverPolicy: jetstream.DeliverAllPolicy, AckWait: ackWait,
 			MaxAckPending: 1, MaxDeliver: -1, FilterSubjects: s.Destinations, Metadata: map[string]string{groupOf: s.Of},

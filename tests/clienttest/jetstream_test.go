@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats-server/v2/server"
 	natsjs "github.com/nats-io/nats.go/jetstream"
 
 	"example.org/bridge/client"
@@ -209,6 +210,27 @@ func TestAGroupOfTwoStreams(t *testing.T) {
 			t.Errorf("%s of %s: %v, want %q", c.group, c.stream, err, c.want)
 		}
 		cancel()
+	}
+}
+
+// TestAGroupThatMayNotAskForItsConsumer is joined as one that may.
+func TestAGroupThatMayNotAskForItsConsumer(t *testing.T) {
+	t.Parallel()
+	nats := testenv.InProcessNATS(t, func(o *server.Options) {
+		deny := &server.Permissions{Publish: &server.SubjectPermission{Deny: []string{"$JS.API.CONSUMER.INFO.>"}}}
+		o.Users = []*server.User{{Username: "all", Password: "secret"}, {Username: "few", Password: "secret", Permissions: deny}}
+	})
+	nats.As("all", "secret").CreateStream(t, natsjs.StreamConfig{Name: "EVENTS", Subjects: []string{"in.>"}})
+	bus := must.Get(jetstream.New(jetstream.Options{URLs: []string{strings.Replace(nats.URL(), "//", "//few:secret@", 1)}}))(t)
+	for range 2 {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		o := client.Options{Stream: "orders", Destinations: []string{"in.a"}}
+		events := must.Get(client.NewEvents(joined{bus, cancel}, "g", o, func(context.Context, client.Event) error { return nil }))(t)
+		must.OK(t, events.Run(ctx))
+		if errors.Is(context.Cause(ctx), context.DeadlineExceeded) {
+			t.Error("the group is not joined within a minute")
+		}
 	}
 }
 
