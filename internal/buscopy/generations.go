@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -63,6 +64,9 @@ type GenerationsOptions struct {
 // silence is how long a process of another generation is waited for that gives no sign; each gives
 // one every third of it.
 const silence = 45 * time.Second
+
+// generationBits bounds the number of a generation: nobody changes the number of shares so often.
+const generationBits = 24
 
 var (
 	// ErrFormer is returned to a process that works by a former number of shares.
@@ -126,7 +130,8 @@ func (g *Generations) stateOf(entries []Entry, failed error) (s state, err error
 	if failed != nil {
 		return state{}, failed
 	}
-	proposed, opened, signs := make(map[uint64]int), make(map[uint64]bool), make(map[uint64]map[string]string)
+	// Below all generations there are no shares.
+	proposed, opened, signs := map[uint64]int{0: 0}, make(map[uint64]bool), make(map[uint64]map[string]string)
 	entered := make(map[uint64][]string)
 	for _, e := range entries {
 		key := strings.TrimPrefix(e.Key, g.begin)
@@ -135,9 +140,9 @@ func (g *Generations) stateOf(entries []Entry, failed error) (s state, err error
 			continue
 		}
 		parts := strings.Split(key[1:], ".")
-		generation, err := strconv.ParseUint(parts[0], 10, 64)
+		generation, err := strconv.ParseUint(parts[0], 10, generationBits)
 		if err != nil {
-			return state{}, fmt.Errorf("%w: entry %s", ErrDamaged, e.Key)
+			return state{}, fmt.Errorf("%w: entry %.200q", ErrDamaged, e.Key)
 		}
 		_, known := proposed[generation]
 		switch {
@@ -156,15 +161,16 @@ func (g *Generations) stateOf(entries []Entry, failed error) (s state, err error
 		case key[0] == 'e' && len(parts) == 4:
 			entered[generation] = append(entered[generation], e.Key)
 		}
-		if err != nil {
-			return state{}, fmt.Errorf("%w: entry %s", ErrDamaged, e.Key)
+		if n := proposed[generation]; err != nil || n < 0 || n > share.Most {
+			return state{}, fmt.Errorf("%w: entry %.200q", ErrDamaged, e.Key)
 		}
 	}
 	s.number, s.open, s.signs, s.entered = proposed[s.generation], opened[s.generation], signs[s.generation], entered[s.generation]
-	for before := s.generation; before > 0; {
-		before--
-		s.former = append(s.former, proposed[before])
-		if opened[before] {
+	for _, before := range slices.Backward(slices.Sorted(maps.Keys(proposed))) {
+		if before >= s.generation {
+			continue
+		}
+		if s.former = append(s.former, proposed[before]); opened[before] {
 			break
 		}
 	}

@@ -15,6 +15,7 @@ import (
 	"example.org/bridge/internal/buscopy"
 	"example.org/bridge/internal/buscopy/buckettest"
 	"example.org/bridge/internal/share"
+	"example.org/bridge/tests/must"
 )
 
 // fleet is processes that share a bucket, and the fences of their shares.
@@ -252,6 +253,28 @@ func TestAnEntryThatCannotBeRead(t *testing.T) {
 			t.Errorf("one that stood still publishes, or does not say why not: %v, %s", err, one.reason())
 		}
 		other.cancel()
+	})
+}
+
+// TestEntriesOutOfBounds: no key has a process count for long, or shut out shares that cannot be.
+func TestEntriesOutOfBounds(t *testing.T) {
+	for _, key := range []string{"n16777216.4.x", "n1.1001.x", "n1.-1.x"} {
+		f := newFleet(t)
+		must.OK(t, f.bucket.Put(t.Context(), "d.-shares."+key, nil))
+		if err := f.ship(0, 1).Sign(t.Context()); !errors.Is(err, buscopy.ErrDamaged) || !strings.Contains(err.Error(), key) {
+			t.Errorf("%s: %v", key, err)
+		}
+	}
+	synctest.Test(t, func(t *testing.T) {
+		f := newFleet(t)
+		must.OK(t, errors.Join(f.bucket.Put(t.Context(), "d.-shares.n1.1.x", nil), f.bucket.Put(t.Context(), "d.-shares.n99.2.x", nil)))
+		var out []share.Share
+		s := f.ship(0, 2)
+		s.shutOut = func(of share.Share) { out = append(out, of) }
+		must.OK(t, s.Join(t.Context()))
+		if want := []share.Share{{Number: 1}, {}}; !slices.Equal(out, want) {
+			t.Errorf("shut out are %v, want %v", out, want)
+		}
 	})
 }
 
