@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/crc32"
+	"io"
 	"slices"
 	"strings"
 
@@ -30,8 +31,11 @@ const (
 	appendTimeIs    = 0x08
 	transactionalIs = 0x10
 	controlIs       = 0x20
-	// knownNames bounds the names of headers that are kept, so that each is allocated once.
-	knownNames = 256
+	// knownNames bounds the names of headers that are kept, so that each is allocated once, and
+	// knownName the length of one.
+	knownNames, knownName = 256, 64
+	// mostInflated bounds the records of a batch uncompressed, mostKept the room that is kept.
+	mostInflated, mostKept = 256 << 20, 8 << 20
 )
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
@@ -54,8 +58,9 @@ type Decoder struct {
 	record  kmsg.Record
 	message bus.Stored
 	names   map[string]string
-	// inflated is room for the records of a compressed batch, inflater reads them.
+	// inflated is room for the records of a compressed batch, most bounds them; 0: mostInflated.
 	inflated bytes.Buffer
+	most     int64
 	// refused is the error of each.
 	refused error
 }
@@ -203,8 +208,14 @@ func (d *Decoder) inflate(b *kmsg.RecordBatch) ([]byte, error) {
 		return nil, fmt.Errorf("unknown compression %d", id)
 	}
 	from := codec.NewReader(bytes.NewReader(b.Records))
-	d.inflated.Reset()
-	_, err := d.inflated.ReadFrom(from)
+	if d.inflated.Reset(); d.inflated.Cap() > mostKept {
+		d.inflated = bytes.Buffer{}
+	}
+	most := cmp.Or(d.most, mostInflated)
+	n, err := d.inflated.ReadFrom(io.LimitReader(from, most+1))
+	if n > most {
+		err = fmt.Errorf("it has more than %d bytes uncompressed", most)
+	}
 	return d.inflated.Bytes(), errors.Join(err, from.Close())
 }
 
@@ -217,7 +228,7 @@ func (d *Decoder) name(read string) string {
 	if d.names == nil {
 		d.names = make(map[string]string)
 	}
-	if len(d.names) < knownNames {
+	if len(d.names) < knownNames && len(name) <= knownName {
 		d.names[name] = name
 	}
 	return name

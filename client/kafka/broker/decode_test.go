@@ -8,6 +8,7 @@ import (
 	"hash/crc32"
 	"math"
 	"slices"
+	"strings"
 	"testing"
 
 	kafkago "github.com/segmentio/kafka-go"
@@ -90,6 +91,21 @@ func TestDecode(t *testing.T) {
 			t.Errorf("got %q, %d, %v", got, next, err)
 		}
 	})
+}
+
+func TestABatchThatInflatesTooFar(t *testing.T) {
+	d := Decoder{To: math.MaxInt64, Each: func(*bus.Stored) error { return nil }}
+	large := strings.Repeat("a", mostKept)
+	for most, want := range map[int64]bool{mostKept: false, 2*mostKept + 100: true} {
+		d.Next, d.most = 0, most
+		err := d.Decode(&kmsg.FetchResponseTopicPartition{RecordBatches: batchesOf(t, 2, protocol.Zstd, 7, large)})
+		if (err == nil) != want || err != nil && (!errors.Is(err, errBatch) || !strings.Contains(err.Error(), "at offset 7: it has more than")) {
+			t.Errorf("bound %d: %v", most, err)
+		}
+	}
+	if err := d.Decode(&kmsg.FetchResponseTopicPartition{RecordBatches: batchesOf(t, 2, protocol.Zstd, 9, "a")}); err != nil || d.inflated.Cap() > mostKept {
+		t.Errorf("%d bytes are kept, %v", d.inflated.Cap(), err)
+	}
 }
 
 // FuzzDecode wants no panic, and offsets that ascend within the bounds.
