@@ -125,7 +125,7 @@ func (c *claim) loss(last *server.Message) error {
 		return fmt.Errorf("%w, or may have: the stream %s has no claim on %s any more (a purge, a stream made again, or a pause longer than its retention): start bridge again",
 			sink.ErrFenced, c.options.Stream, c.options.Claim)
 	case last.Headers.Get(headerClaim) != c.id:
-		return fmt.Errorf("%w: message %d of the stream %s on %s is the claim of %s", sink.ErrFenced, last.Seq, c.options.Stream,
+		return fmt.Errorf("%w: message %d of the stream %s on %s is the claim of %#.200q", sink.ErrFenced, last.Seq, c.options.Stream,
 			c.options.Claim, last.Data)
 	}
 	return nil

@@ -38,6 +38,14 @@ func TestAClaimThatIsGone(t *testing.T) {
 	wantOnce(t, stream, options.Stream+".a", again)
 }
 
+func TestWhatAnotherClaimsIsQuotedAndCut(t *testing.T) {
+	for body, want := range map[string]string{`{"host":"a"}`: "claim of `{\"host\":\"a\"}`", "a\n\x1b": `claim of "a\n\x1b"`} {
+		if got := jetstream.Loss(body + strings.Repeat(" ", 200)).Error(); !strings.Contains(got, want[:len(want)-1]) || strings.Contains(got, "\n") || len(got) > 400 {
+			t.Errorf("%s, want %s", got, want)
+		}
+	}
+}
+
 // TestAClaimOnAFormerStream is worth nothing, though another process has one with the same sequence
 // on the stream of now: that it is another one is found out by a look at its subjects.
 func TestAClaimOnAFormerStream(t *testing.T) {
