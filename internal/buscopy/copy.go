@@ -123,13 +123,13 @@ func group(entries []Entry) (h held, err error) {
 	for i := range entries {
 		e, key := entry{Slot: new(Slot)}, entries[i].Key
 		if err := json.Unmarshal(entries[i].Value, &e); err != nil {
-			return held{}, fmt.Errorf("%w: entry %s: %w: delete its key; then START decides again where a table has published nothing", ErrDamaged, key, err)
+			return held{}, fmt.Errorf("%w: entry %.200q: %w: delete its key; then START decides again where a table has published nothing", ErrDamaged, key, err)
 		}
 		if e.Form != form && e.Form != formSlot || e.Slot == nil {
-			return held{}, fmt.Errorf("%w: entry %s has form %d, this version writes %d", ErrNewer, key, e.Form, formSlot)
+			return held{}, fmt.Errorf("%w: entry %.200q has form %d, this version writes %d", ErrNewer, key, e.Form, formSlot)
 		}
 		if e.Epoch > sink.MaxEpoch {
-			return held{}, fmt.Errorf("%w: entry %s has the epoch %d: delete its key; then START decides again where a table has published nothing", ErrDamaged, key, e.Epoch)
+			return held{}, fmt.Errorf("%w: entry %.200q has the epoch %d: delete its key; then START decides again where a table has published nothing", ErrDamaged, key, e.Epoch)
 		}
 		h.keys[*e.Slot], h.epoch = append(h.keys[*e.Slot], key), max(h.epoch, e.Epoch)
 		parts[id{*e.Slot, e.Epoch, e.Number}] = append(parts[id{*e.Slot, e.Epoch, e.Number}], e)

@@ -326,7 +326,7 @@ func (g *Generations) alive(s *state, seen map[string]sign) (name string) {
 		}
 		if time.Since(was.at) < silence {
 			host, _, _ := strings.Cut(value, " ")
-			name = fmt.Sprintf("share %s on %s", key[strings.LastIndex(key, ".")+1:], host)
+			name = fmt.Sprintf("share %s on %.100s", key[strings.LastIndex(key, ".")+1:], host)
 		}
 	}
 	return name

@@ -297,6 +297,9 @@ func TestCopiesThatCannotBeRead(t *testing.T) {
 			if _, _, err := w.Load(ctx, "facts"); err == nil {
 				t.Errorf("%s is loaded", c.value)
 			}
+			if text := fmt.Sprint(w.last()); strings.Contains(text, "entry ") && !strings.Contains(text, `entry "shop`) {
+				t.Errorf("the key is not quoted: %s", text)
+			}
 			if !errors.Is(w.last(), c.want) {
 				t.Errorf("%s: %v, want %v", c.value, w.last(), c.want)
 			}

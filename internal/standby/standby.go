@@ -185,7 +185,7 @@ func (c *Claim) String() string {
 	if c.Host == "" {
 		return c.Member
 	}
-	return fmt.Sprintf("%s on %s", c.Member, c.Host)
+	return fmt.Sprintf("%.100s on %.100s", c.Member, c.Host)
 }
 
 // lost ends the work.

@@ -176,7 +176,7 @@ func parseAck(m *nats.Msg) ack {
 		return ack{stream: answer.Stream, code: e.Code, err: advised(e.Code, fmt.Errorf("%s (%d)", e.Description, e.Code))}
 	}
 	if answer.Seq == 0 {
-		return ack{err: fmt.Errorf("an answer without a sequence: %.200s", m.Data)}
+		return ack{err: fmt.Errorf("an answer without a sequence: %.200q", m.Data)}
 	}
 	return ack{stream: answer.Stream, domain: answer.Domain, seq: answer.Seq, duplicate: answer.Duplicate, count: answer.Count}
 }

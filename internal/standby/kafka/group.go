@@ -156,7 +156,7 @@ func (g *Group) join(ctx context.Context, self standby.Claim) (heard time.Time, 
 	}
 	var said assignment
 	if err := json.Unmarshal(synced.MemberAssignment, &said); err != nil {
-		return heard, fmt.Errorf("the leader of the group says %q: %w", synced.MemberAssignment, err)
+		return heard, fmt.Errorf("the leader of the group says %.200q: %w", synced.MemberAssignment, err)
 	}
 	g.joined, g.working, g.members = true, said.Claim, said.Members
 	return heard, nil
