@@ -95,7 +95,8 @@ type Options struct {
 	Over error
 	// Workers bounds how many TPs are read side by side. Defaults to 8.
 	Workers int
-	// ShortRound is how long the last round of Start takes at most. Defaults to 2 s.
+	// ShortRound is how long the last round of Start takes at most, but for the look at the TPs
+	// where that takes long each time. Defaults to 2 s.
 	ShortRound time.Duration
 	// Tick is the time between two looks for holes, IdleEvery that between two of the ends, and
 	// AnchorsEvery that between two comparisons of the anchors of a TP with holes. They default to

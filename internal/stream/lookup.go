@@ -94,7 +94,7 @@ func (g *registrar) refresh(ctx context.Context, s *stream, all bool) ([]lookedU
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.tps = tps
+	s.tps, s.found = tps, time.Now()
 	return list, nil
 }
 

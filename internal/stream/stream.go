@@ -56,8 +56,9 @@ type stream struct {
 	// followed is when Start has last read to the end, while it reads on until it is our turn; else
 	// zero.
 	followed time.Time
-	// tps are the tps of the destinations, as they were looked up last.
-	tps []*topicPartition
+	// tps are the tps of the destinations, as they were looked up last, found is when that ended.
+	tps   []*topicPartition
+	found time.Time
 	// rereads has the end of each TP that this process has registered, by number.
 	rereads map[uint32]uint64
 	// right and wrong are the newest messages with our hash and with another one (rule 12).
