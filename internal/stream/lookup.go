@@ -1,6 +1,7 @@
 package stream
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -8,6 +9,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"example.org/bridge/checkpoint/store"
 	"example.org/bridge/client/backoff"
@@ -75,10 +78,14 @@ func (g *registrar) refresh(ctx context.Context, s *stream, all bool) ([]lookedU
 		return nil, err
 	}
 	looked := time.Now()
-	for i := range list {
-		if err := g.compareAnchors(ctx, &list[i], all); err != nil {
-			return nil, err
-		}
+	comparing, failed := errgroup.WithContext(ctx)
+	comparing.SetLimit(g.c.opts.Workers)
+	for i := 0; i < len(list) && failed.Err() == nil; i++ {
+		// Not with failed: what was compared for a new session is not cut off.
+		comparing.Go(func() error { return g.compareAnchors(ctx, &list[i], all) })
+	}
+	if err := cmp.Or(comparing.Wait(), context.Cause(ctx)); err != nil {
+		return nil, err
 	}
 	if err := g.compareAge(ctx, s, list); err != nil {
 		return nil, err
