@@ -71,8 +71,24 @@ func (g *registrar) lookup(ctx context.Context, s *stream, all bool) ([]lookedUp
 	return g.refresh(ctx, s, all)
 }
 
+// compareAgain looks the TPs of a stream up, unless a look that began while this one waited has
+// compared t: behind an outage all have new sessions.
+func (g *registrar) compareAgain(ctx context.Context, s *stream, t *topicPartition) error {
+	asked := time.Now()
+	release, err := backoff.Acquire(ctx, s.looking)
+	if err != nil {
+		return err
+	}
+	defer release()
+	if t.isDue(g.c.opts.AnchorsEvery) || s.lookBegan.Before(asked) {
+		_, err = g.refresh(ctx, s, false)
+	}
+	return err
+}
+
 // refresh is lookup for the one that has stream.looking.
 func (g *registrar) refresh(ctx context.Context, s *stream, all bool) ([]lookedUp, error) {
+	s.lookBegan = time.Now()
 	list, gone, err := g.findTPs(ctx, s)
 	if err != nil {
 		return nil, err

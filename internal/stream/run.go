@@ -172,7 +172,7 @@ func (s *stream) readHole(ctx context.Context, t *topicPartition) error {
 	for !isPassed(s, t) {
 		if t.isDue(s.c.opts.AnchorsEvery) {
 			// Rule 20: before a hole is read.
-			if _, err := s.c.registrar.lookup(ctx, s, false); err != nil {
+			if err := s.c.registrar.compareAgain(ctx, s, t); err != nil {
 				return err
 			}
 		}

@@ -169,6 +169,18 @@ func TestRun(t *testing.T) {
 	})
 }
 
+func TestOneLookServesAllNewSessions(t *testing.T) {
+	onStage(t, "behind an outage", func(_ *testing.T, s *stage) {
+		s.play("topic d d e f; make e; make f; start; run; pass 2s")
+		var looks atomic.Int32
+		s.bus.looks(func(ctx context.Context, _ []string) error { looks.Add(1); return backoff.Pause(ctx, 5*time.Second) })
+		s.play("session d; session e; session f; pass 9s")
+		if n := looks.Load(); n != 1 {
+			t.Errorf("%d looks", n)
+		}
+	})
+}
+
 func TestResolve(t *testing.T) {
 	scripts(t, map[string]string{
 		"it reads what a publish of unknown outcome has stored": "start; send a; store a; unknown a; resolve; seen a*",

@@ -36,11 +36,12 @@ type stream struct {
 	c *CatchUp
 	// ready is closed when the stream has caught up, stopped when it does not go on.
 	ready, stopped chan struct{}
-	// looking is held by the one that looks up the TPs: lookedUp is when Register has done so last,
-	// unread says that it has found that the stream cannot be read.
-	looking  chan struct{}
-	lookedUp time.Time
-	unread   bool
+	// looking is held by the one that looks up the TPs: lookBegan is when the last look began,
+	// lookedUp when Register has ended one last, unread says that it has found that the stream
+	// cannot be read.
+	looking             chan struct{}
+	lookBegan, lookedUp time.Time
+	unread              bool
 	// messages counts those that were read of the stream, passed the offsets.
 	messages, passed atomic.Uint64
 	// waitsFrom is when a part of the store that readings need was last not read for the stream.
