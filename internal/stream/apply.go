@@ -319,12 +319,3 @@ func (f *Feed) ForgetDecided(ctx context.Context) error {
 	}
 	return nil
 }
-
-// overflowed has a reconcile of all shards follow: an entity was not nominated, since too many
-// wait. It is committed by ForgetDecided, or before with their next batches. It takes no lock.
-func (f *Feed) overflowed() {
-	f.dropped.Add(1)
-	for _, s := range f.shards {
-		s.demands.Add(1)
-	}
-}

@@ -23,7 +23,8 @@ type Feed struct {
 	// shards are the states of the shards of the configuration.
 	shards map[string]*ShardState
 
-	// dropped counts the entities that were not nominated, demanded those of which the store knows.
+	// dropped counts the entities that were not nominated, since too many wait, demanded those of
+	// which the store knows.
 	dropped  atomic.Uint64
 	demanded uint64
 
@@ -67,11 +68,12 @@ func NewFeed(o FeedOptions) *Feed {
 	f := &Feed{opts: o, shards: make(map[string]*ShardState), states: make(map[string]*ShardState)}
 	f.lists.feed = f
 	for _, s := range o.Shards {
-		one := newState(s.PublishedRows, s.Ledger)
+		one := f.newState(s.PublishedRows, s.Ledger)
 		f.shards[s.Name], f.states[s.Name] = one, one
 	}
 	if o.Movers != nil {
-		o.Movers.onDrop = f.overflowed
+		// A reconcile of all shards is due: ForgetDecided commits that, or before it their batches.
+		o.Movers.onDrop = func() { f.dropped.Add(1) }
 	}
 	return f
 }
@@ -81,7 +83,7 @@ func NewFeed(o FeedOptions) *Feed {
 func (f *Feed) state(name string) *ShardState {
 	s := f.states[name]
 	if s == nil {
-		s = newState(0, ledger.Options{})
+		s = f.newState(0, ledger.Options{})
 		f.states[name] = s
 	}
 	return s

@@ -367,7 +367,7 @@ func TestAStatusWaitsForNobody(t *testing.T) {
 func TestAPanicForgetsNothingThatWasDropped(t *testing.T) {
 	f := newLateFeed(t, memory.New(), 0)
 	f.runs("a")
-	f.overflowed()
+	f.Feed.dropped.Add(1)
 	f.fault = crash
 	if err := panics.Guard(func() error { return f.ForgetDecided(t.Context()) }); !panics.Is(err) {
 		t.Fatal(err)

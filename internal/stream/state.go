@@ -56,8 +56,10 @@ type ShardState struct {
 	newest []published.Row
 	origin published.Origin
 	// demands counts how often a reconcile was demanded, granted is the number of the last demand
-	// that was. Both are read without the lock, too.
+	// that was. Both are read without the lock, too. dropped counts those of all shards of the
+	// Feed.
 	demands, granted atomic.Uint64
+	dropped          *atomic.Uint64
 }
 
 // readRow is a row of a message that was read, with its epoch and sequence.
@@ -68,8 +70,8 @@ type readRow struct {
 
 // newState returns the state of a shard that keeps so many of the rows published last. Read ones
 // replace at most half of them: what identifies a row is not on the bus.
-func newState(rows int, options ledger.Options) *ShardState {
-	return &ShardState{options: options, most: max(1, cmp.Or(rows, published.DefaultRows)/2)}
+func (f *Feed) newState(rows int, options ledger.Options) *ShardState {
+	return &ShardState{options: options, most: max(1, cmp.Or(rows, published.DefaultRows)/2), dropped: &f.dropped}
 }
 
 // Lock has the progress be the caller's until unlock is called. Facts may come in at any time, so
@@ -129,7 +131,7 @@ func (s *ShardState) advance(r *Read) (c store.ShardChange, err error) {
 	if s.unread {
 		return c, endUnread(errProgress)
 	}
-	if due := s.demands.Load() > max(s.granted.Load(), r.Compared); due || r.Compared > 0 {
+	if due := s.demand() > max(s.granted.Load(), r.Compared); due || r.Compared > 0 {
 		s.progress.SetReconcileDue(due)
 	}
 	s.againChanged = s.again.Advance(r.Republished, r.Now) || s.againChanged
@@ -224,7 +226,10 @@ func (s *ShardState) restore(list *published.Log) {
 }
 
 // isDue reports whether a reconcile has to follow.
-func (s *ShardState) isDue() bool { return s.demands.Load() > s.granted.Load() }
+func (s *ShardState) isDue() bool { return s.demand() > s.granted.Load() }
+
+// demand is the number of the last demand of a reconcile.
+func (s *ShardState) demand() uint64 { return s.demands.Load() + s.dropped.Load() }
 
 // Begin opens the progress of a shard that begins to run, until end, and the list of rows published
 // last.
@@ -304,5 +309,5 @@ func (f *Feed) SetNewest(name string, rows []published.Row, origin published.Ori
 // the last demand. It waits for nobody.
 func (f *Feed) Due(name string) (demand uint64, due bool) {
 	s := f.shards[name]
-	return s.demands.Load(), s.isDue()
+	return s.demand(), s.isDue()
 }
