@@ -3,7 +3,6 @@ package stream
 import (
 	"context"
 	"errors"
-	"maps"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -51,9 +50,8 @@ func (c *CatchUp) Rereading(name string) bool {
 		return false
 	}
 	s.mu.Lock()
-	ends := maps.Clone(s.rereads)
-	s.mu.Unlock()
-	return c.committer.isBehind(ends)
+	defer s.mu.Unlock()
+	return len(s.rereads) > 0 && c.committer.isBehind(s.rereads)
 }
 
 // Run reads in the background what is left (rules 4, 5, 7, 8 and 20), from the end of Start until

@@ -60,7 +60,8 @@ type stream struct {
 	// tps are the tps of the destinations, as they were looked up last, found is when that ended.
 	tps   []*topicPartition
 	found time.Time
-	// rereads has the end of each TP that this process has registered, by number.
+	// rereads has the end of each TP that this process has registered, by number, until Rereading
+	// finds it read.
 	rereads map[uint32]uint64
 	// right and wrong are the newest messages with our hash and with another one (rule 12).
 	right, wrong newest
