@@ -176,7 +176,10 @@ func (f *Feed) Apply(ctx context.Context, facts []Message, read *Read, cover Cov
 	}
 	for i := range facts {
 		m := &facts[i]
-		if f.state(m.Shard).keep(m); f.late.ready && m.Late {
+		if s := f.shards[m.Shard]; s != nil {
+			s.keep(m)
+		}
+		if f.late.ready && m.Late {
 			f.nominate(lateEntity{m.Shard, string(m.Key)})
 		}
 	}

@@ -196,6 +196,16 @@ func (f *lateFeed) acknowledged(r *Read) error {
 	return f.Apply(f.t.Context(), nil, r, Cover{})
 }
 
+func TestRowsAreKeptOfConfiguredTablesAlone(t *testing.T) {
+	f := newLateFeed(t, memory.New(), 0)
+	for _, shard := range []string{"a", "gone"} {
+		must.OK(t, f.read(facts(shard, 7)))
+	}
+	if kept, gone := len(f.states["a"].rows), len(f.states["gone"].rows); kept != 1 || gone != 0 {
+		t.Errorf("%d rows of a table are kept, and %d of a former one", kept, gone)
+	}
+}
+
 func crash(*store.Batch) error { panic("a defect") }
 
 // TestAPanicHasCommittedNothing: behind a panic in the commit of a batch, or of facts, others
