@@ -72,10 +72,14 @@ func (a *admissions) confirm(ctx context.Context, stream string, turn bool) erro
 		}
 		return a.compareFirst(ctx, stream, d, entitled.checks[d])
 	})
-	if err := errors.Join(errs...); err != nil || !a.sources.gated {
-		return err
+	err := errors.Join(errs...)
+	if err == nil && a.sources.gated {
+		err = entitled.wait(ctx)
 	}
-	return entitled.wait(ctx)
+	if err == nil {
+		entitled.forget(stream)
+	}
+	return err
 }
 
 // compareFirst compares a database with the bus for a stream. Among several one that is away, or
@@ -105,6 +109,8 @@ func (a *admissions) compareFirst(ctx context.Context, stream string, d *databas
 type entitlement struct {
 	of   *admissions
 	scan scanner
+	// forget drops what was scanned of a stream: nobody waits for it any more.
+	forget func(stream string)
 	// checks are those of the streams, which may have seen it already.
 	checks map[*database]*lineage.Check
 	// checking is held by who compares. ended and err are the result.
@@ -114,7 +120,8 @@ type entitlement struct {
 }
 
 func (a *admissions) newEntitlement() *entitlement {
-	e := &entitlement{of: a, scan: a.scanOnce(), checks: make(map[*database]*lineage.Check), checking: make(chan struct{}, 1)}
+	e := &entitlement{of: a, checks: make(map[*database]*lineage.Check), checking: make(chan struct{}, 1)}
+	e.scan, e.forget = a.scanOnce()
 	for _, d := range a.sources.all {
 		e.checks[d] = a.newLineage(d, e.scan, true)
 	}

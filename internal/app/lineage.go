@@ -53,8 +53,9 @@ func tableOf(cfg *config.Config, from *Sources) func(stream, table string) (line
 // scanner reads the newest messages of a stream.
 type scanner func(ctx context.Context, s *lineage.Stream, most uint64) (lineage.Found, error)
 
-// scanOnce returns a scanner that reads the messages of each stream once for all databases.
-func (a *admissions) scanOnce() scanner {
+// scanOnce returns a scanner that reads the messages of each stream once for all databases, until
+// they are forgotten.
+func (a *admissions) scanOnce() (scan scanner, forget func(stream string)) {
 	type scanned struct {
 		sync.Mutex
 		found *lineage.Found
@@ -63,7 +64,7 @@ func (a *admissions) scanOnce() scanner {
 	for _, s := range a.streams {
 		all[s.Name] = new(scanned)
 	}
-	return func(ctx context.Context, s *lineage.Stream, most uint64) (lineage.Found, error) {
+	scan = func(ctx context.Context, s *lineage.Stream, most uint64) (lineage.Found, error) {
 		one, whole := all[s.Name], *s
 		one.Lock()
 		defer one.Unlock()
@@ -77,6 +78,13 @@ func (a *admissions) scanOnce() scanner {
 		}
 		return found, err
 	}
+	forget = func(stream string) {
+		one := all[stream]
+		one.Lock()
+		defer one.Unlock()
+		one.found = nil
+	}
+	return scan, forget
 }
 
 // newLineage returns what compares a database with the bus before this process publishes. once is

@@ -269,3 +269,29 @@ func TestColumnsThatRepeatTellNothing(t *testing.T) {
 		})
 	}
 }
+
+// wide is a bus with many topic-partitions that have messages of others. It counts what is read.
+type wide struct{ tps, read uint64 }
+
+func (w *wide) TPs(context.Context, []string) ([]sink.TP, error) {
+	tps := make([]sink.TP, w.tps)
+	for i := range tps {
+		tps[i] = sink.TP{Name: fmt.Sprint(i), End: 100_000, Stable: 100_000}
+	}
+	return tps, nil
+}
+
+func (w *wide) Read(_ context.Context, span sink.Span, _ func(*sink.Stored) error) (uint64, error) {
+	w.read += span.To - span.From
+	return span.To, nil
+}
+
+func TestAScanOfManyTopicPartitionsIsBounded(t *testing.T) {
+	for tps, most := range map[uint64]uint64{2: 100_000, 100: 500_000, 1000: 1_000_000} {
+		bus := &wide{tps: tps}
+		_, err := lineage.Scan(t.Context(), bus, &lineage.Stream{Name: "items", Tables: []string{"a"}}, 50_000, nil)
+		if must.OK(t, err); bus.read != most {
+			t.Errorf("of %d TPs %d messages are read, want %d", tps, bus.read, most)
+		}
+	}
+}

@@ -101,6 +101,8 @@ const (
 	Window, windowGrows = 1000, 8
 	// enoughRows are as many rows of a table as are wanted.
 	enoughRows = 16
+	// mostInAll bounds the messages of all TPs, but for Window of each: what they say is in memory.
+	mostInAll = 500_000
 )
 
 // emptyEnd is the highest end of a TP that nothing was published to.
@@ -114,8 +116,8 @@ type Found struct {
 }
 
 // Scan reads the newest messages of a stream: of each TP Window, and up to most where a table of it
-// has fewer rows among them than are wanted, and no rows of those whose values are wanted. It waits
-// for the bus. What cannot be read any more is left out.
+// has fewer rows among them than are wanted, and no rows of those whose values are wanted. Of many
+// TPs it reads less of each. It waits for the bus. What cannot be read any more is left out.
 func Scan(ctx context.Context, reader sink.Reader, s *Stream, most uint64, values map[uint64]bool) (found Found, err error) {
 	tps, err := reader.TPs(ctx, s.Destinations)
 	if err != nil {
@@ -126,6 +128,9 @@ func Scan(ctx context.Context, reader sink.Reader, s *Stream, most uint64, value
 	for i := range tps {
 		from[i] = tps[i].Stable
 		all = all && tps[i].First == tps[i].End && tps[i].End > emptyEnd
+	}
+	if values == nil {
+		most = min(most, mostInAll/max(1, uint64(len(tps))))
 	}
 	for window := uint64(Window); ; window *= windowGrows {
 		window = min(window, max(most, Window))
@@ -213,6 +218,9 @@ func (r *scan) accept(m *sink.Stored) {
 	}
 	if started, server := sink.ParseServer(f.Server); server != "" {
 		r.batches[shard] = batchOrigin{state.Epoch, server, started}
+	}
+	if r.values != nil && !r.values[message.Row] {
+		return
 	}
 	fact := &Fact{Epoch: state.Epoch, Seq: state.Seq, Live: state.Kind == sink.StateLive}
 	fact.Content = published.ContentOf(state.Digest)
