@@ -206,6 +206,22 @@ func TestAFolderThatCannotBeMadeIsNamed(t *testing.T) {
 	}
 }
 
+// TestAFolderThatIsOpenToAll: others find nothing of the store there, also where it was open, too.
+func TestAFolderThatIsOpenToAll(t *testing.T) {
+	path := t.TempDir()
+	db := filepath.Join(path, dbFolder)
+	for range 2 {
+		s, err := Open(t.Context(), path, Options{})
+		must.OK(t, err)
+		info, err := os.Stat(db)
+		must.OK(t, errors.Join(err, s.Close()))
+		if info.Mode().Perm() != 0o700 {
+			t.Errorf("its mode is %v", info.Mode())
+		}
+		must.OK(t, os.Chmod(db, 0o755))
+	}
+}
+
 // TestFoldersOfShares: a process without shares has its store beside the folders of shares, also
 // where these were there first.
 func TestFoldersOfShares(t *testing.T) {

@@ -165,6 +165,14 @@ func (f *folder) open(opts Options, readOnly bool) (*Store, error) {
 		// The filter in memory spares what unknown entities would cost in files that overlap.
 		o.L0CompactionThreshold = freshL0Threshold
 	}
+	if !exists {
+		// A failure shows when it is opened.
+		_ = os.Mkdir(f.in(dbFolder), 0o700)
+	}
+	if !readOnly {
+		// All may read Pebble's files, and the folder may be open to all. Not every disk has modes.
+		_ = os.Chmod(f.in(dbFolder), 0o700)
+	}
 	s.db, err = pebble.Open(f.in(dbFolder), o)
 	switch {
 	case err != nil && exists && !isOutage(err):
