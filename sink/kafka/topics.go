@@ -104,7 +104,8 @@ func (s *Sink) lookup(names []string) (routes map[string]route, unknown, old []s
 func (s *Sink) describe(ctx context.Context, who string, names []string) error {
 	found, generation, err := s.cluster.Metadata(ctx, names)
 	if err != nil {
-		if ctx.Err() == nil {
+		// That the sink is closed is no outage.
+		if ctx.Err() == nil && s.life.Err() == nil {
 			s.faults.Fail(who, broker.Everywhere, s.cluster.Explain("", err))
 			s.cluster.Renew(generation)
 		}
