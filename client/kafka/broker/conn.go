@@ -155,7 +155,7 @@ func (c *Cluster) negotiate(w *wire, address string) error {
 	case errors.Is(err, io.EOF), errors.Is(err, syscall.ECONNRESET):
 		return c.options.Errorf("what listens at %s closes the connection without an answer (%v): unless it is just starting or stopping, it wants TLS (%s) or a login (%s), or is not Kafka", address, err, SettingTLS, SettingMechanism)
 	case timed && late.Timeout() && len(w.head) == 0:
-		return fmt.Errorf("what listens at %s takes the connection and does not answer: the broker hangs, or it is not Kafka: %w", address, err)
+		return c.options.Errorf("what listens at %s takes the connection and does not answer: the broker hangs, or it is not Kafka, then correct %s: %w", address, SettingBrokers, err)
 	}
 	if shaken, ok := res.(*kmsg.SASLHandshakeResponse); ok && err == nil {
 		return Answer(shaken.ErrorCode, "")
