@@ -1,7 +1,6 @@
 package shard
 
 import (
-	"bytes"
 	"context"
 	"maps"
 	"slices"
@@ -249,7 +248,12 @@ func handled(ids []uint64, rows []source.Row, decisions []stream.Decision) []uin
 
 // withoutRow returns those of keys that no decision is about.
 func withoutRow(keys [][]byte, decisions []stream.Decision) [][]byte {
+	there := make(map[string]struct{}, len(decisions))
+	for i := range decisions {
+		there[string(decisions[i].Entity)] = struct{}{}
+	}
 	return slices.DeleteFunc(slices.Clone(keys), func(key []byte) bool {
-		return slices.ContainsFunc(decisions, func(d stream.Decision) bool { return bytes.Equal(d.Entity, key) })
+		_, ok := there[string(key)]
+		return ok
 	})
 }
