@@ -31,12 +31,14 @@ func textOf(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b))
 var digestText = base64.RawURLEncoding.Strict()
 
 // Headers yields the headers of the messages of a batch with few allocations: the messages share
-// memory for their times, the numbers of their rows and their states. It serves one goroutine. The
-// zero value is ready; it must not be copied.
+// one time, which is rendered at most once, and memory for the numbers of their rows and their
+// states. It serves one goroutine. The zero value is ready; it must not be copied.
 type Headers struct {
 	// Keyless says that the bus has no keys: the key of a message is in HeaderState.
 	Keyless bool
 
+	time    time.Time
+	at      string
 	numbers texts.Texts
 	digits  [20]byte
 	state   []byte
@@ -74,8 +76,10 @@ func (h *Headers) Each(m *Message, yield func(name, value string)) {
 	yield(HeaderRowID, h.Number(m.RowID))
 	yield(HeaderOrigin, string(m.Origin))
 	if !document {
-		h.form = m.Time.UTC().AppendFormat(h.form[:0], PublishedAtFormat)
-		yield(HeaderPublishedAt, h.numbers.Of(h.form))
+		if h.at == "" || !m.Time.Equal(h.time) {
+			h.time, h.at = m.Time, m.Time.UTC().Format(PublishedAtFormat)
+		}
+		yield(HeaderPublishedAt, h.at)
 	}
 	h.state = m.AppendState(h.state[:0], h.Keyless)
 	yield(HeaderState, h.numbers.Of(h.state))
