@@ -226,6 +226,7 @@ func (k *Keeper) Write(ctx context.Context, name string) error {
 		return err
 	}
 	defer release()
+	s.sum = [sha256.Size]byte{}
 	return k.write(ctx, s)
 }
 
