@@ -2,7 +2,6 @@ package app
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"regexp"
@@ -137,7 +136,7 @@ func (r *rowInspection) inspect(ctx context.Context) error {
 		}
 	}
 	switch {
-	case errors.Is(err, source.ErrUnfit), errors.Is(err, source.ErrMissing), errors.Is(err, source.ErrDenied):
+	case source.Stops(err):
 		r.Add(inspect.Unsafe, inspect.TableUnfit, r.table, "cannot be published: "+config.StreamText(r.stream.Name)(err)).Says("do as the message says")
 		return nil
 	case err != nil:

@@ -172,7 +172,7 @@ func (a *admissions) querySource(ctx context.Context, d *database, once bool, do
 		case errors.Is(err, errOneServer):
 			a.faults.Fail(d.Label(), err)
 			return err
-		case bad, errors.Is(err, source.ErrMissing), errors.Is(err, source.ErrDenied), errors.Is(err, source.ErrUnfit), errors.Is(err, sink.ErrUnreadable):
+		case bad, source.Stops(err), errors.Is(err, sink.ErrUnreadable):
 			return nil
 		}
 		a.faults.Fail(d.Label(), err)
