@@ -123,7 +123,7 @@ func (a *admissions) newEntitlement() *entitlement {
 	e := &entitlement{of: a, checks: make(map[*database]*lineage.Check), checking: make(chan struct{}, 1)}
 	e.scan, e.forget = a.scanOnce()
 	for _, d := range a.sources.all {
-		e.checks[d] = a.newLineage(d, e.scan, true)
+		e.checks[d] = a.newLineage(d, e.scan, func(stream string) bool { return a.recovery.CatchesUp(stream) }, true)
 	}
 	return e
 }
@@ -182,7 +182,7 @@ func (e *entitlement) compare(ctx context.Context) (ended bool, err error) {
 			}
 			return nil
 		}
-		check := e.of.newLineage(d, e.scan, true)
+		check := e.of.newLineage(d, e.scan, nil, true)
 		found := check.All(up)
 		mu.Lock()
 		defer mu.Unlock()
@@ -227,7 +227,7 @@ func (a *admissions) compareLater(ctx context.Context, stream string, d *databas
 	if a.sources.isAdmitted(stream, d) || d.another != nil {
 		return d.another
 	}
-	err = a.newLineage(d, nil, false).All(ctx)
+	err = a.newLineage(d, nil, nil, false).All(ctx)
 	if panics.Is(err) {
 		a.logger.Error("the tables of the source could not be compared with the bus", append(panics.LogArgs(err), "source", d.Name)...)
 		err = nil

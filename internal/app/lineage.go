@@ -87,11 +87,11 @@ func (a *admissions) scanOnce() (scan scanner, forget func(stream string)) {
 	return scan, forget
 }
 
-// newLineage returns what compares a database with the bus before this process publishes. once is
-// that of querySource.
-func (a *admissions) newLineage(d *database, scan scanner, once bool) *lineage.Check {
+// newLineage returns what compares a database with the bus before this process publishes. comes is
+// that of lineage.Options, once that of querySource.
+func (a *admissions) newLineage(d *database, scan scanner, comes func(stream string) bool, once bool) *lineage.Check {
 	cfg := a.cfg
-	o := lineage.Options{Reader: a.reader, Scan: scan, Streams: lineageStreams(cfg, d.Source), Table: tableOf(cfg, a.sources), Since: a.sinceOf}
+	o := lineage.Options{Reader: a.reader, Scan: scan, Streams: lineageStreams(cfg, d.Source), Table: tableOf(cfg, a.sources), Since: a.sinceOf, Comes: comes}
 	o.Retry = func(ctx context.Context, do func() error) error { return a.querySource(ctx, d, once, do) }
 	o.Most = func(ctx context.Context, stream string) uint64 {
 		for _, table := range cfg.Stream(stream).Tables {

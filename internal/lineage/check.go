@@ -39,6 +39,9 @@ type Options struct {
 	Found func(stream string, found Found)
 	// Retry calls do until it succeeds or fails for good: the source may be away.
 	Retry func(ctx context.Context, do func() error) error
+	// Comes reports whether a stream that was not compared is still to be: one that has stopped, or
+	// is ready without it, is not waited for. Nil: each comes.
+	Comes func(stream string) bool
 	// Within is how long the bus is waited for with the last streams. Defaults to 10 s.
 	Within time.Duration
 }
@@ -59,8 +62,9 @@ type Check struct {
 	survived bool
 	// compared says that a table was compared of which the bus has rows.
 	compared bool
-	// left is how many streams were not compared, reading those of them whose tables are read.
-	left, reading int
+	// left are the streams that were not compared, reading counts those whose tables are read.
+	left    map[string]bool
+	reading int
 	// changed is closed when one of them changes.
 	changed chan struct{}
 }
@@ -73,7 +77,24 @@ func NewCheck(o Options) *Check {
 			return Scan(ctx, o.Reader, s, most, nil)
 		}
 	}
-	return &Check{opts: o, slots: make(chan struct{}, scans), left: len(o.Streams), changed: make(chan struct{})}
+	c := &Check{opts: o, slots: make(chan struct{}, scans), left: make(map[string]bool), changed: make(chan struct{})}
+	for i := range o.Streams {
+		c.left[o.Streams[i].Name] = true
+	}
+	return c
+}
+
+// comeEvery is the time between two looks at which streams are still to be compared.
+const comeEvery = 100 * time.Millisecond
+
+// awaits reports whether a stream is still to be compared. The caller holds c.mu.
+func (c *Check) awaits() bool {
+	for name := range c.left {
+		if c.opts.Comes == nil || c.opts.Comes(name) {
+			return true
+		}
+	}
+	return false
 }
 
 // Stream compares the tables of a stream, and returns an error that wraps ErrOtherDatabase where
@@ -88,7 +109,7 @@ func (c *Check) Stream(ctx context.Context, name string) error {
 		return err
 	})
 	c.update(func() {
-		c.left--
+		delete(c.left, name)
 		c.reading -= reading
 		c.compared = c.compared || len(verdicts) > 0
 		for _, v := range verdicts {
@@ -101,23 +122,22 @@ func (c *Check) Stream(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	limit := time.NewTimer(c.opts.Within)
-	defer limit.Stop()
-	for late := false; ; {
+	look := time.NewTicker(comeEvery)
+	defer look.Stop()
+	for began := time.Now(); ; {
 		c.mu.Lock()
-		survived, found, left, reading, changed := c.survived, slices.Clone(c.others), c.left, c.reading, c.changed
+		survived, found, awaits, reading, changed := c.survived, slices.Clone(c.others), c.awaits(), c.reading, c.changed
 		c.mu.Unlock()
-		switch {
-		case survived, left == 0 && len(found) == 0, late && reading == 0 && len(found) == 0:
+		switch late := time.Since(began) >= c.opts.Within; {
+		case survived, len(found) == 0 && (!awaits || late && reading == 0):
 			return nil
-		case left == 0:
+		case !awaits:
 			return &OtherError{Others: found}
 		}
 		select {
 		case <-ctx.Done():
 			return context.Cause(ctx)
-		case <-limit.C:
-			late = true
+		case <-look.C:
 		case <-changed:
 		}
 	}

@@ -101,19 +101,23 @@ func (s *scene) deleted(t *testing.T, name string, n int) {
 	}
 }
 
+// check compares the tables, of one of two streams: the other one has stopped before.
 func (s *scene) check(t *testing.T) error {
 	t.Helper()
 	return lineage.NewCheck(lineage.Options{
-		Reader:  s.bus,
-		Streams: []lineage.Stream{{Name: "items", Domain: "acme", Kind: s.kind, Destinations: []string{"topic"}, Hash: 7, KeyIsID: true, Tables: []string{"a", "b"}}},
-		Most:    func(context.Context, string) uint64 { return lineage.Window },
-		Since:   func(context.Context, string) (map[string]uint64, error) { return s.since, nil },
+		Reader: s.bus,
+		Streams: []lineage.Stream{
+			{Name: "items", Domain: "acme", Kind: s.kind, Destinations: []string{"topic"}, Hash: 7, KeyIsID: true, Tables: []string{"a", "b"}}, {Name: "stopped"},
+		},
+		Comes: func(name string) bool { return name != "stopped" },
+		Most:  func(context.Context, string) uint64 { return lineage.Window },
+		Since: func(context.Context, string) (map[string]uint64, error) { return s.since, nil },
 		Table: func(_, name string) (lineage.Table, error) {
 			return lineage.Table{Name: name, Source: s.tables[name], Encoder: s.encoder(t, name)}, nil
 		},
 		Retry:  func(_ context.Context, do func() error) error { return do() },
 		Within: time.Minute,
-	}).All(t.Context())
+	}).Stream(t.Context(), "items")
 }
 
 // replace has a table hold other rows, on the other server.

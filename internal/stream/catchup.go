@@ -208,6 +208,12 @@ func (c *CatchUp) Wait(ctx context.Context, name string) error {
 	return s.failure()
 }
 
+// CatchesUp reports whether a stream is neither ready nor stopped.
+func (c *CatchUp) CatchesUp(name string) bool {
+	s := c.streams[name]
+	return !s.isReady() && s.failure() == nil
+}
+
 // NewSession tells that the connection to a TP is a new one, or its leader: its anchors are
 // compared with what is there (rule 20). It returns at once.
 func (c *CatchUp) NewSession(tp string) {
