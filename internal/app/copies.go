@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"time"
 
 	"example.org/bridge/checkpoint/store"
@@ -242,13 +243,26 @@ func (c *Copies) Close() error { return c.bucket.Close() }
 // sharesDependency is what the wait for the number of shares is named.
 const sharesDependency = "number of shares"
 
-// MakeFolder makes the folder that has those of the shares, as a store makes its own.
+// MakeFolder makes the folder that has those of the shares, as a store makes its own, and one in
+// the temporary directory. There others could have made it before, to have bridge believe what they
+// put there.
 func MakeFolder(cfg *config.Config) error {
-	if !cfg.Share.One() {
+	path := cfg.CheckpointPath
+	if cfg.Share.One() {
+		path = filepath.Dir(path)
+	} else if !cfg.Temporary {
 		return nil
 	}
-	err := os.Mkdir(filepath.Dir(cfg.CheckpointPath), 0o700)
+	err := os.Mkdir(path, 0o700)
 	if err == nil || errors.Is(err, fs.ErrExist) {
+		info, err := os.Lstat(path)
+		if !cfg.Temporary || err != nil {
+			return err
+		}
+		if owner, _ := info.Sys().(*syscall.Stat_t); !info.IsDir() || info.Mode().Perm()&0o077 != 0 || int(owner.Uid) != os.Geteuid() {
+			return option.Errorf("the folder of the checkpoint, %s, is not a folder of this user that is closed to others: remove it, or name another one in %s, as in bus:///var/lib/bridge/bridge.db",
+				path, option.CheckpointURL)
+		}
 		return nil
 	}
 	return option.Errorf("make the folder of the checkpoint: %w: create the one above it, or set %s to a folder elsewhere", err, option.CheckpointURL)

@@ -4,7 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -216,6 +219,39 @@ func TestAFolderOfAFormerNumberOfShares(t *testing.T) {
 	h.isRead("b")
 	insert(1)
 	count(12)
+}
+
+// TestAFolderThatOthersMade: in the temporary directory of the system, others may have made the
+// folder before. The first one is made by bridge.
+func TestAFolderThatOthersMade(t *testing.T) {
+	t.Parallel()
+	for name, plant := range map[string]func(path string) error{
+		"":             nil,
+		"a link":       func(path string) error { return os.Symlink(t.TempDir(), path) },
+		"open":         func(path string) error { return os.Mkdir(path, 0o755) },
+		"of another":   func(path string) error { return errors.Join(os.Mkdir(path, 0o700), os.Chown(path, 4711, -1)) },
+		"not a folder": func(path string) error { return os.WriteFile(path, nil, 0o600) },
+	} {
+		for _, number := range []int{0, 1} {
+			path := filepath.Join(t.TempDir(), "bridge-0123")
+			cfg := &config.Config{Temporary: true, CheckpointPath: path, Share: config.Share{Share: share.Share{Number: number}}}
+			if number > 0 {
+				cfg.CheckpointPath = filepath.Join(path, "0-of-1")
+			}
+			if plant != nil {
+				if err := plant(path); errors.Is(err, fs.ErrPermission) {
+					continue // only root gives folders away
+				} else if err != nil {
+					t.Fatal(err)
+				}
+			}
+			for range 2 {
+				if err := MakeFolder(cfg); (err == nil) != (plant == nil) {
+					t.Errorf("%q, %d shares: %v", name, number, err)
+				}
+			}
+		}
+	}
 }
 
 // TestAFormerNumberTakesNothingOver: a process that is not permitted ends before it fences another.

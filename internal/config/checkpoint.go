@@ -76,7 +76,7 @@ func setProgress(cfg *Config, l *loader, onBus bool, topic string, streams []str
 		// no other process on the host has it: two on one host have different addresses.
 		all := append([]string{cfg.DomainID, cfg.HTTPAddr}, slices.Sorted(slices.Values(streams))...)
 		sum := sha256.Sum256([]byte(strings.Join(all, "\x00")))
-		cfg.CheckpointPath, cfg.temporary = filepath.Join(os.TempDir(), "bridge-"+hex.EncodeToString(sum[:6])), true
+		cfg.CheckpointPath, cfg.Temporary = filepath.Join(os.TempDir(), "bridge-"+hex.EncodeToString(sum[:6])), true
 	}
 }
 
@@ -316,7 +316,7 @@ func (c *Config) fixed() []fixedValue {
 		// While it cannot be read, every request is refused.
 		token, _ = c.HTTPToken()
 	}
-	if c.temporary {
+	if c.Temporary {
 		folder = ""
 	}
 	return []fixedValue{

@@ -30,8 +30,8 @@ type Config struct {
 	Sink Sink
 	// CheckpointPath is the checkpoint's folder, relative to the working directory or absolute.
 	CheckpointPath string
-	// temporary says that it was chosen, and is below the temporary directory of the system.
-	temporary bool
+	// Temporary says that it was chosen, and is below the temporary directory of the system.
+	Temporary bool
 	// CheckpointTopic is the topic of Kafka, or the KV bucket of NATS, that has copies of the
 	// progress. Empty: the folder has all.
 	CheckpointTopic string
