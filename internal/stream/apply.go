@@ -61,7 +61,6 @@ func (v *View) Apply(ctx context.Context, facts []Message, p *Prepared, c *Claim
 	return err
 }
 
-// compute returns what facts, and a batch, change.
 func (v *View) compute(facts []Message, p *Prepared, c *Claims) []store.Change {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -92,7 +91,6 @@ func (v *View) compute(facts []Message, p *Prepared, c *Claims) []store.Change {
 	return k.changes
 }
 
-// install puts the computed change into force, if the store has it.
 func (v *View) install(c *Claims, stored bool) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -135,7 +133,6 @@ func (one *item) move(e store.Entry) (store.Entry, bool) {
 	return e, true
 }
 
-// change adds the change of a record to the commit.
 func (v *View) change(r *record, next store.Entry) {
 	if r.next = next; !r.pending {
 		r.pending = true
@@ -173,7 +170,6 @@ type lateEntities struct {
 	ready bool
 }
 
-// lateEntity is an entity by the shard and the key of its message.
 type lateEntity struct{ shard, entity string }
 
 // lateName is the number of its part in the store. decided is closed once its owner has decided;
@@ -228,7 +224,6 @@ func (f *Feed) name(ctx context.Context, c *change, facts []Message) (names map[
 	return nil, c.demandAll(ctx)
 }
 
-// nominate has the owner of an entity decide about it.
 func (f *Feed) nominate(e lateEntity) {
 	decided := f.opts.Movers.Nominate(e.shard, []byte(e.entity))
 	if one := f.late.named[e]; one != nil {

@@ -149,7 +149,6 @@ type CatchUp struct {
 	// epochs below which messages of their shards do not count.
 	known  uint64
 	copied atomic.Uint64
-	// fenced: Fence has succeeded.
 	fenced atomic.Bool
 
 	registrar registrar

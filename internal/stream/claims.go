@@ -35,20 +35,17 @@ type Claims struct {
 	lookup Prepared
 }
 
-// item is the claim of a decision.
 type item struct {
 	record *record
 	// behind is the claim with an event that this one was decided behind, where that had none yet.
 	behind *item
 	// entry is as it will be. A quiet one has no message, and was made of one in the state was.
-	entry store.Entry
-	was   store.EntryState
-	quiet bool
-	// published says that it has its message.
+	entry     store.Entry
+	was       store.EntryState
+	quiet     bool
 	published bool
 }
 
-// record is what the view has in memory of an entity.
 type record struct {
 	// name is the stored name; shard has the claims or, without any, the move.
 	name, shard string
@@ -134,7 +131,6 @@ func (v *View) Release(c *Claims) {
 	v.end(c, false)
 }
 
-// newRecord returns a new record of an entity that has none.
 func (v *View) newRecord(stored []byte, base store.Entry) *record {
 	var r *record
 	if n := len(v.freeRecords); n > 0 {
@@ -147,7 +143,6 @@ func (v *View) newRecord(stored []byte, base store.Entry) *record {
 	return r
 }
 
-// claim claims the entity of r for a decision.
 func (v *View) claim(c *Claims, r *record, d *Decision, entry store.Entry) {
 	if len(c.room) == 0 {
 		c.room = make([]item, min(2*len(c.items)+1, 64))
@@ -159,7 +154,6 @@ func (v *View) claim(c *Claims, r *record, d *Decision, entry store.Entry) {
 	d.item = one
 }
 
-// end ends claims. acknowledged says that they were.
 func (v *View) end(c *Claims, acknowledged bool) {
 	for _, one := range c.items {
 		r := one.record
@@ -180,7 +174,6 @@ func (v *View) end(c *Claims, acknowledged bool) {
 	}
 }
 
-// finished reports whether nothing is left to be published of an entity.
 func (c *Claims) finished(r *record, acknowledged bool) bool {
 	for _, one := range c.items {
 		if one.record == r && (!acknowledged || !one.quiet && !one.published) {
@@ -190,7 +183,6 @@ func (c *Claims) finished(r *record, acknowledged bool) bool {
 	return true
 }
 
-// free forgets a record that nothing needs any more.
 func (v *View) free(r *record) {
 	if r.top != nil || r.move > 0 || r.pending || r.name == "" {
 		return

@@ -258,7 +258,6 @@ type Rename struct {
 // published last and the schema of their events.
 var movedParts = []store.Kind{store.Gaps, store.Ahead, store.Published, store.SchemaPart}
 
-// allParts are those that a shard may have.
 var shardParts = []store.Kind{
 	store.Gaps, store.Ahead, store.Published, store.Reconcile, store.AbsentEntities, store.MeaningPart, store.SchemaPart, store.LateEntities,
 }

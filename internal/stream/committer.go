@@ -61,7 +61,6 @@ type Committer struct {
 	changed chan struct{}
 }
 
-// sending is a batch of n messages of a stream.
 type sending struct {
 	stream string
 	n      uint64
@@ -90,7 +89,6 @@ func (c *Committer) Sending(stream string, first, n uint64) {
 	c.sent = max(c.sent, first+n-1)
 }
 
-// A sendState says whether a message of our epoch that was read back was sent, and how that ended.
 type sendState uint8
 
 const (
@@ -104,7 +102,6 @@ const (
 	notOurs
 )
 
-// sendState returns the state of our message seq, at an offset of registration tp.
 func (c *Committer) sendState(seq uint64, tp uint32, offset uint64) sendState {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -232,7 +229,6 @@ func (c *Committer) snapshot(stream, tp string) *covered {
 	return nil
 }
 
-// registrations returns the registrations of a stream that are in force, by TP.
 func (c *Committer) registrations(stream string) map[string]store.Registration {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -245,7 +241,6 @@ func (c *Committer) registrations(stream string) map[string]store.Registration {
 	return list
 }
 
-// highest returns the highest epoch that was met, and the last number that was given out.
 func (c *Committer) highest() (epoch uint64, number uint32) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -270,7 +265,6 @@ func (c *Committer) isBehind(ends map[uint32]uint64) bool {
 	return false
 }
 
-// next returns a number for a new registration.
 func (c *Committer) next() uint32 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -324,7 +318,6 @@ func (c *Committer) Run(ctx context.Context) error {
 	return err
 }
 
-// pause waits until the next sync is due.
 func (c *Committer) pause(ctx context.Context, d time.Duration) error {
 	due := time.NewTimer(d)
 	defer due.Stop()
@@ -337,7 +330,6 @@ func (c *Committer) pause(ctx context.Context, d time.Duration) error {
 	return nil
 }
 
-// interval returns the time between two syncs.
 func (c *Committer) interval() time.Duration {
 	c.mu.Lock()
 	defer c.mu.Unlock()

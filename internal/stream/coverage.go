@@ -55,14 +55,12 @@ type covered struct {
 	end uint64
 }
 
-// clone returns a copy that shares nothing with t.
 func (t *covered) clone() *covered {
 	c := *t
 	c.spans = slices.Clone(t.spans)
 	return &c
 }
 
-// has reports whether an offset is covered.
 func (t *covered) has(offset uint64) bool {
 	i := t.above(offset)
 	return offset < t.Next || i < len(t.spans) && t.spans[i].From <= offset
@@ -138,7 +136,6 @@ func (t *covered) add(r Range) {
 	}
 }
 
-// free reports whether nothing of r is covered.
 func (t *covered) free(r Range) bool {
 	i := t.above(r.From)
 	return r.From >= t.Next && (i == len(t.spans) || t.spans[i].From >= r.To)
@@ -194,7 +191,6 @@ func empty(b *store.Batch) bool {
 	return len(b.Forget)+len(b.Registrations)+len(b.Shards)+len(b.Views) == 0 && b.Epoch == 0
 }
 
-// make returns the registrations that are different by what was acknowledged and read.
 func (t *trial) make(cover Cover) (changed []store.Registration, err error) {
 	t.c.mu.Lock()
 	defer t.c.mu.Unlock()
@@ -217,7 +213,6 @@ func (t *trial) make(cover Cover) (changed []store.Registration, err error) {
 	return changed, nil
 }
 
-// install makes the change, and registers what b registers.
 func (t *trial) install(b *store.Batch, first uint64) {
 	c := t.c
 	c.mu.Lock()
@@ -280,7 +275,6 @@ func (t *trial) acknowledge(a *Span) error {
 	return nil
 }
 
-// read covers what was read.
 func (t *trial) read(s *Span) {
 	now := t.coverage(s.TP)
 	if now == nil {
@@ -333,7 +327,6 @@ func (g *registry) change(forget []string, list []store.Registration) {
 	g.current.Store(&current)
 }
 
-// get returns the coverage of a registration that is in force, nil for another number.
 func (g *registry) get(n uint32) *covered {
 	if t := g.byNumber[n]; t != nil && !t.Retired {
 		return t
@@ -341,7 +334,6 @@ func (g *registry) get(n uint32) *covered {
 	return nil
 }
 
-// coverage returns the coverage of a stream's TP, nil for none.
 func (g *registry) coverage(stream, tp string) *covered {
 	return g.get(g.inForce[streamTP{stream, tp}])
 }

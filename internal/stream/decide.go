@@ -140,7 +140,6 @@ func (v *View) entry(c *Claims, d *Decision, i int) (r *record, free bool) {
 	return r, r == nil || (r.move == 0 || r.permitted == c) && (r.top == nil || r.shard == c.shard)
 }
 
-// decide decides about the i-th row of c's lookup.
 func (v *View) decide(c *Claims, d *Decision, i int) {
 	if d.Keyless {
 		return
@@ -194,7 +193,6 @@ func (v *View) decide(c *Claims, d *Decision, i int) {
 	v.claim(c, r, d, entry)
 }
 
-// entryOf returns the entry that a row makes.
 func entryOfRow(shard string, d *Row) store.Entry {
 	if d.Deleted {
 		return store.Entry{Shard: shard, Row: d.ID, State: store.Tombstone}
@@ -216,8 +214,7 @@ func (v *View) lost(c *Claims, d *Decision, r *record, i int) bool {
 	return v.handled.has(maphash.Comparable(v.seed, duplicateRow{c.lookup.hashes[i], winner, d.version(c.shard)}))
 }
 
-// verdict returns what a row of a shard is news of. moves says that what is not news is in
-// another row than the entry says.
+// moves says that what is not news is in another row than the entry says.
 func verdict(known *store.Entry, shard string, d *Row) (op event.Op, news, moves bool) {
 	moves = known.Row != d.ID || known.Shard != shard
 	switch known.State {
@@ -249,7 +246,6 @@ func verdict(known *store.Entry, shard string, d *Row) (op event.Op, news, moves
 	return event.Added, true, false
 }
 
-// absent decides about the i-th entity of c's lookup, which has no row.
 func (v *View) absent(c *Claims, d *Decision, i int) {
 	r, free := v.entry(c, d, i)
 	permitted := r != nil && r.permitted == c
@@ -311,7 +307,6 @@ func (v *View) Formers(ctx context.Context, shard string, rows []Row, dst [][]by
 	return dst, nil
 }
 
-// formersAtOnce bounds the entries of one read.
 const formersAtOnce = 256
 
 // rowsOf returns those of ascending rows that have an id.

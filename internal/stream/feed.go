@@ -29,10 +29,9 @@ type Feed struct {
 	demanded uint64
 
 	// states has those of other shards, too, of which the bus has messages.
-	states map[string]*ShardState
-	late   lateEntities
-	lists  Lists
-	// follows is set by Follow.
+	states  map[string]*ShardState
+	late    lateEntities
+	lists   Lists
 	follows bool
 }
 
@@ -89,7 +88,6 @@ func (f *Feed) state(name string) *ShardState {
 	return s
 }
 
-// change is the batch that is being made.
 type change struct {
 	*store.Batch
 	feed *Feed
@@ -201,7 +199,6 @@ func (c *change) touch(ctx context.Context, name string) (*ShardState, error) {
 	return s, nil
 }
 
-// make adds what changes of the shards.
 func (c *change) make() error {
 	now := time.Now()
 	var errs []error
@@ -236,7 +233,6 @@ func (c *change) unread(err error) error {
 	return fmt.Errorf("%w: %w", ErrUnread, err)
 }
 
-// endUnread returns the error that ends an attempt for which a part of the store was not read.
 func endUnread(err error) error {
 	return fmt.Errorf("%w: %w: %w", ErrUnread, err, ErrReadBack)
 }
@@ -267,7 +263,6 @@ func (f *Feed) Reconcile(ctx context.Context, b *store.Batch, cover Cover) error
 	return f.opts.Committer.Still(ctx, func(store.Store) error { return f.reconcile(ctx, b, cover) })
 }
 
-// reconcile commits b, and has a reconcile of all shards be due.
 func (f *Feed) reconcile(ctx context.Context, b *store.Batch, cover Cover) error {
 	c := f.newChange(nil)
 	c.Registrations = b.Registrations
@@ -277,7 +272,6 @@ func (f *Feed) reconcile(ctx context.Context, b *store.Batch, cover Cover) error
 	return c.commit(ctx, cover)
 }
 
-// open opens the progress of a shard, unless it is what the store has.
 func (f *Feed) open(ctx context.Context, name string, s *ShardState) error {
 	if s.progress != nil && !s.stale {
 		return nil
@@ -326,7 +320,6 @@ func (f *Feed) open(ctx context.Context, name string, s *ShardState) error {
 	return nil
 }
 
-// demandAll has a reconcile of all shards be due.
 func (c *change) demandAll(ctx context.Context) error {
 	c.demanded = true
 	for name := range c.feed.states {
@@ -377,7 +370,6 @@ func (f *Feed) Reopen(b *store.Batch) {
 	}
 }
 
-// acquire acquires the committer for a moment.
 func (f *Feed) acquire() (release func()) {
 	// Without a context nothing ends the wait.
 	release, _ = f.opts.Committer.Acquire(context.Background())

@@ -21,7 +21,6 @@ import (
 // old one for a moment.
 const rechecks = 3
 
-// A finding says how a TP compares with a registration of it.
 type finding uint8
 
 const (
@@ -45,7 +44,6 @@ type lookedUp struct {
 	finding finding
 }
 
-// registrar knows the TPs of all streams, and registers them.
 type registrar struct {
 	c *CatchUp
 
@@ -219,7 +217,6 @@ func (g *registrar) compareAnchors(ctx context.Context, f *lookedUp, all bool) e
 	return nil
 }
 
-// partition returns what is kept of a TP, with the bounds that were looked up.
 func (g *registrar) partition(tp *sink.TP) *topicPartition {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -199,7 +199,6 @@ func Renewed(e store.Entry, tp uint32) store.Entry {
 	return e
 }
 
-// entryOf returns the entry that m alone makes.
 func entryOf(m *Message) store.Entry {
 	e := store.Entry{Shard: m.Shard, Row: m.Row, Event: m.Event, At: m.At, Epoch: m.State.Epoch, Seq: m.State.Seq}
 	if m.State.Event != [16]byte{} {
@@ -243,7 +242,6 @@ func hashOther(m *sink.Stored) uint64 {
 	return max(h, 1)
 }
 
-// hashStored returns the hash of an anchor at m.
 func hashStored(m *sink.Stored) uint64 {
 	message, err := ParseMessage(m)
 	return hashOf(m, &message, err)

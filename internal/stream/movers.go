@@ -50,12 +50,10 @@ type MoversOptions struct {
 type Movers struct {
 	view *View
 	opts MoversOptions
-	// wake has an element when there may be something to do.
 	wake chan struct{}
 
 	// What follows is under View.mu.
 
-	// moves counts the reservations.
 	moves uint64
 	// queue has all entities by what is stored of them, ready those that may be read, in order,
 	// paused those that wait for a moment.
@@ -77,12 +75,10 @@ type Movers struct {
 }
 
 const (
-	// moversAtOnce is how many entities are read at once.
 	moversAtOnce = 200
 	longestPause = 5 * time.Second
 )
 
-// mover is an entity in the queue.
 type mover struct {
 	// name is the stored name.
 	name   string
@@ -100,7 +96,6 @@ type mover struct {
 	until    time.Time
 }
 
-// moverState says what an entity waits for.
 type moverState uint8
 
 const (

@@ -132,7 +132,6 @@ func isPassed(s *stream, t *topicPartition) bool {
 	return found && !s.isReread(now.number, now.next)
 }
 
-// floor returns how far a TP of a stream is known.
 func floorOf(s *stream, tp *topicPartition) (f floor, found bool) {
 	c := s.c.committer
 	c.mu.Lock()

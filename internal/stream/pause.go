@@ -78,7 +78,6 @@ func pauseBy(all, own store.Progress) (p Pause) {
 	return p
 }
 
-// pauseState returns what a command has left, and since when that is so.
 func pauseState(saved store.Progress) (on bool, since time.Time) {
 	return saved.Floor&1 == 1, time.UnixMilli(int64(saved.Floor >> 1))
 }

@@ -105,7 +105,6 @@ func (p *Progress) noteFormer(ctx context.Context, s store.Store) (err error) {
 	return err
 }
 
-// openLedger returns the ledger with these parts, an empty one where there is none.
 func openLedger(parts iter.Seq2[store.Part, error], position uint64, opts ledger.Options) (*ledger.Ledger, error) {
 	for one, err := range parts {
 		if err != nil {
@@ -119,7 +118,6 @@ func openLedger(parts iter.Seq2[store.Part, error], position uint64, opts ledger
 	return ledger.New(opts, position)
 }
 
-// chunks returns parts but for number 0.
 func chunks(parts iter.Seq2[store.Part, error]) iter.Seq2[ledger.Chunk, error] {
 	return func(yield func(ledger.Chunk, error) bool) {
 		for one, err := range parts {
@@ -164,7 +162,6 @@ func (p *Progress) Note(row uint64, origin sink.Origin, s *sink.State) {
 	p.noted = append(p.noted, row)
 }
 
-// empty forgets all ids, those that were noted too.
 func (p *Progress) empty() {
 	p.noted, p.tail, p.skip, p.skipped = nil, 0, 0, 0
 	if p.ledger == nil {
@@ -265,7 +262,6 @@ func (p *Progress) moveTo(through uint64, handedOver []source.Range, now time.Ti
 	p.ledger.Pass(through, nil, now)
 }
 
-// change returns what differs from the store.
 func (p *Progress) change(now time.Time) (store.ShardChange, error) {
 	saved := p.State()
 	saved.Saved = now

@@ -27,10 +27,8 @@ const (
 // Why a reading ends before its end.
 var (
 	// errInFlight: it has met a message of ours that has no outcome yet (rule 4).
-	errInFlight = errors.New("a message of ours is in flight")
-	// errEnough: it has read as many messages as it may for now.
-	errEnough = errors.New("enough was read for now")
-	// errAllStopped: no stream is left that it serves.
+	errInFlight   = errors.New("a message of ours is in flight")
+	errEnough     = errors.New("enough was read for now")
 	errAllStopped = errors.New("all streams on the topic or stream have stopped")
 )
 
@@ -57,14 +55,12 @@ type reading struct {
 	parsed  Message
 }
 
-// chunk is what is applied in one commit.
 type chunk struct {
 	// last is the last message; its Hash is 0 where there was none.
 	last store.Anchor
 	// passed counts messages, ours or not, kept those of the feeds.
 	passed, kept, bytes int
-	// keys has the keys of the messages.
-	keys []byte
+	keys                []byte
 }
 
 // read reads a part of the TP and applies it, whatever the error, which says why it ends before
@@ -265,7 +261,6 @@ func (r *reading) refuse(ctx context.Context, f *served, offset uint64, err erro
 	return r.drop(f, stop)
 }
 
-// drop stops a stream and reads on for the others.
 func (r *reading) drop(f *served, err error) error {
 	r.c.stop(f.stream, err)
 	return r.removeFeed(f, errAllStopped)
@@ -279,7 +274,6 @@ func (r *reading) removeFeed(f *served, last error) error {
 	return nil
 }
 
-// feed returns the feed of a stream, nil where the reading does not serve it.
 func (r *reading) feed(s *stream) *served {
 	for _, f := range r.feeds {
 		if f.stream == s {
@@ -350,7 +344,6 @@ func (r *reading) flush(ctx context.Context, to uint64) error {
 	return nil
 }
 
-// apply applies what was read for a stream, and its offset.
 func (r *reading) apply(ctx context.Context, f *served, to uint64) error {
 	if to <= f.from && len(f.messages) == 0 && f.met <= f.epoch {
 		// A commit would wake the reader that waits for a message in flight, over and over.

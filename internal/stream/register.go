@@ -45,7 +45,6 @@ func (c *CatchUp) Register(ctx context.Context, name string, tp sink.TPRef) (uin
 	return number, nil
 }
 
-// register registers what is new, and again what is another one.
 func (g *registrar) register(ctx context.Context, s *stream, list []lookedUp) error {
 	lost := slices.ContainsFunc(list, func(f lookedUp) bool { return f.finding == another })
 	if s.Release && lost {
@@ -103,7 +102,6 @@ func (g *registrar) register(ctx context.Context, s *stream, list []lookedUp) er
 	return g.c.committer.apply(ctx, b, Cover{read: passed})
 }
 
-// reconcile commits b with what it covers, and has a reconcile of the stream follow.
 func (s *stream) reconcile(ctx context.Context, b *store.Batch, cover Cover) error {
 	c := s.c.committer
 	return c.disk.untilRead(ctx, s, wholeStream, func() error {
@@ -111,7 +109,6 @@ func (s *stream) reconcile(ctx context.Context, b *store.Batch, cover Cover) err
 	})
 }
 
-// registration returns a new registration of a TP, from its beginning.
 func (g *registrar) registration(s *stream, f *lookedUp) store.Registration {
 	return store.Registration{
 		Number: g.number(s, f), Stream: s.Name, TP: f.Name, Incarnation: f.Incarnation, Next: f.First, Late: late(&f.TP),

@@ -171,7 +171,6 @@ func (r *Republish) Note(row uint64, key []byte, s *sink.State) bool {
 	return true
 }
 
-// merge takes what was noted into Done.
 func (r *Republish) merge() {
 	if len(r.noted) > 0 {
 		slices.Sort(r.noted)
@@ -239,7 +238,6 @@ func (r *Republish) Cancel(now time.Time) bool {
 	return true
 }
 
-// flushAgain returns what changes of what is published again.
 func (s *ShardState) flushAgain(table store.Key, now time.Time) (c store.ShardChange, changed bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -44,7 +44,6 @@ func (c *Claims) Permit(moves []Move) (given []Move) {
 	return given
 }
 
-// reserved is an entity that is reserved, and its entry.
 type reserved struct {
 	*mover
 	entry  store.Entry
@@ -161,7 +160,6 @@ type Found struct {
 	Modified time.Time
 }
 
-// outcome is what follows from reading a key in all tables.
 type outcome uint8
 
 const (
@@ -221,7 +219,6 @@ func (f *Found) beats(o *Found, shard string) bool {
 	return cmp.Less(f.Shard, o.Shard)
 }
 
-// version is a row with its state.
 type version struct {
 	shard   string
 	row     uint64
@@ -229,7 +226,6 @@ type version struct {
 	deleted bool
 }
 
-// version returns the row.
 func (f *Found) version() version {
 	return Row{ID: f.Row, Digest: f.Digest, Deleted: f.Deleted}.version(f.Shard)
 }

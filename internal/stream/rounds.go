@@ -33,7 +33,6 @@ func (s *stream) rounds(ctx context.Context, all bool) error {
 	}
 }
 
-// round reads all TPs of a stream to the ends that they have now.
 func (s *stream) round(ctx context.Context, all bool) error {
 	list, err := s.c.registrar.lookup(ctx, s, all)
 	if err != nil {
@@ -187,7 +186,6 @@ type slot struct {
 	idle, gone bool
 }
 
-// begin has the slot while a message is accepted, until end.
 func (s *slot) begin(ctx context.Context) (err error) {
 	s.mu.Lock()
 	if s.idle = false; s.gone {
@@ -214,7 +212,6 @@ func (s *slot) freeIfIdle() bool {
 	return was
 }
 
-// free ends the use of the slot.
 func (s *slot) free() {
 	if !s.gone {
 		<-s.slots
@@ -247,7 +244,6 @@ func (r *reading) watch(ctx context.Context, span sink.Span) (reading context.Co
 	return reading, func() { cancel(nil); watching.Wait() }
 }
 
-// endsBefore reports whether the TP ends before span does.
 func (r *reading) endsBefore(ctx context.Context, span sink.Span) bool {
 	tps, err := r.c.opts.Reader.TPs(ctx, r.feeds[0].Destinations)
 	i := slices.IndexFunc(tps, func(tp sink.TP) bool { return tp.Name == span.TP })

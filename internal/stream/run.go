@@ -118,7 +118,6 @@ func (c *CatchUp) inBackground(ctx context.Context, s *stream, err error) error 
 	return c.ended(ctx, s, err)
 }
 
-// forgetDecided has the store forget the late messages of a stream whose entities were decided.
 func (s *stream) forgetDecided(ctx context.Context) error {
 	if !s.isReady() || s.failure() != nil {
 		return nil

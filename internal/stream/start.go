@@ -63,7 +63,6 @@ func (c *CatchUp) ended(ctx context.Context, s *stream, err error) error {
 	return nil
 }
 
-// stop stops a stream.
 func (c *CatchUp) stop(s *stream, err error) {
 	if !s.stop(err) {
 		return
@@ -74,7 +73,6 @@ func (c *CatchUp) stop(s *stream, err error) {
 	}
 }
 
-// catchUp reads all TPs of a stream to their ends and makes it ready.
 func (s *stream) catchUp(ctx context.Context) error {
 	s.mu.Lock()
 	s.began = time.Now()
@@ -154,7 +152,6 @@ func (s *stream) continuesUnread(err error) bool {
 	return s.Release && s.c.opts.Fence == nil && s.c.opts.Turn == nil && errors.Is(err, sink.ErrUnreadable)
 }
 
-// fence ends what is in doubt, where the bus can do that.
 func (c *CatchUp) fence(ctx context.Context) error {
 	if c.opts.Fence == nil {
 		return nil
@@ -206,7 +203,6 @@ func (s *stream) endReading(ctx context.Context) error {
 	return s.c.committer.apply(ctx, &store.Batch{}, Cover{read: passed})
 }
 
-// holesBelow returns what is not covered of what was read.
 func holesBelow(t *covered, cursor uint64) (holes []Span) {
 	from := t.Next
 	for _, s := range append(t.spans, Range{From: cursor}) {
@@ -262,7 +258,6 @@ func (s *stream) becomeReady(ctx context.Context) error {
 	return nil
 }
 
-// sync syncs a batch with all registrations, unless these are synced and b is empty.
 func (c *CatchUp) sync(ctx context.Context, b *store.Batch) error {
 	_, last := c.committer.highest()
 	if empty(b) && last <= c.synced {
@@ -329,7 +324,6 @@ func (s *stream) setFollowed(at time.Time) {
 	s.followed = at
 }
 
-// isTurn reports whether it is the turn of this process to publish.
 func (c *CatchUp) isTurn() bool {
 	if c.opts.Turn == nil {
 		return true

@@ -62,7 +62,6 @@ type ShardState struct {
 	dropped          *atomic.Uint64
 }
 
-// readRow is a row of a message that was read, with its epoch and sequence.
 type readRow struct {
 	published.Row
 	epoch, seq uint64
@@ -95,7 +94,6 @@ func (s *ShardState) Err() error {
 	return nil
 }
 
-// note takes in what a fact says of the progress, for the next change.
 func (s *ShardState) note(m *Message) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -121,7 +119,6 @@ func (s *ShardState) flush(now time.Time) (store.ShardChange, error) {
 	return c, err
 }
 
-// advance takes in what a batch brings, and returns that for the store.
 func (s *ShardState) advance(r *Read) (c store.ShardChange, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -140,7 +137,6 @@ func (s *ShardState) advance(r *Read) (c store.ShardChange, err error) {
 	return c, err
 }
 
-// saved notes that the store has the last change.
 func (s *ShardState) saved() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -225,10 +221,8 @@ func (s *ShardState) restore(list *published.Log) {
 	list.Add(rows)
 }
 
-// isDue reports whether a reconcile has to follow.
 func (s *ShardState) isDue() bool { return s.demand() > s.granted.Load() }
 
-// demand is the number of the last demand of a reconcile.
 func (s *ShardState) demand() uint64 { return s.demands.Load() + s.dropped.Load() }
 
 // Begin opens the progress of a shard that begins to run, until end, and the list of rows published
@@ -252,7 +246,6 @@ func (f *Feed) Begin(ctx context.Context, name string, options ledger.Options, r
 	}
 	s.since = max(s.since, s.progress.State().Since)
 	s.restore(list)
-	// What counts as published.
 	s.progress.learn()
 	s.running = true
 	if s.progress.State().ReconcileDue {

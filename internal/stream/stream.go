@@ -30,7 +30,6 @@ func (e *StopError) Error() string {
 // Unwrap returns the error of the message.
 func (e *StopError) Unwrap() error { return e.Err }
 
-// stream is what CatchUp keeps of a stream.
 type stream struct {
 	*Stream
 	c *CatchUp
@@ -74,13 +73,11 @@ type stream struct {
 	began, ended time.Time
 }
 
-// newest is the newest message of a kind.
 type newest struct {
 	epoch, seq, offset uint64
 	tp                 string
 }
 
-// keepNewer replaces n by o if o is newer.
 func (n *newest) keepNewer(o newest) {
 	if o.epoch > n.epoch || o.epoch == n.epoch && o.seq > n.seq {
 		*n = o
@@ -99,14 +96,12 @@ func (s *stream) stop(err error) bool {
 	return true
 }
 
-// failure returns why the stream was stopped, nil if it was not.
 func (s *stream) failure() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.err
 }
 
-// isReady reports whether the stream has caught up.
 func (s *stream) isReady() bool {
 	select {
 	case <-s.ready:
@@ -116,14 +111,12 @@ func (s *stream) isReady() bool {
 	}
 }
 
-// partitions returns the TPs of the stream.
 func (s *stream) partitions() []*topicPartition {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.tps
 }
 
-// read takes over what a reading has met up to an offset.
 func (s *stream) read(f *served, to uint64) {
 	s.messages.Add(uint64(len(f.messages)))
 	s.passed.Add(to - f.from)
@@ -152,7 +145,6 @@ func ignoring(s *stream) string {
 		"to ignore it and go on behind an id, for each table: bridge checkpoint set %s <table> <id>", s.Name, s.Name)
 }
 
-// topicPartition is what CatchUp keeps of a TP.
 type topicPartition struct {
 	name string
 	// reading is held by the one that reads it.
@@ -193,7 +185,6 @@ func (t *topicPartition) shard(name []byte) string {
 	return known
 }
 
-// logEvery is the time between two lines of the log while Start runs.
 const logEvery = 10 * time.Second
 
 // Progress says how far catch-up has come, for the log, status and readiness.
@@ -239,7 +230,6 @@ func (c *CatchUp) Progress() CatchUpProgress {
 	return p
 }
 
-// progress returns how far a stream has come.
 func (s *stream) progress() StreamProgress {
 	p := StreamProgress{Stream: s.Name, Ready: s.isReady(), Err: s.failure(), Messages: s.messages.Load()}
 	for _, t := range s.partitions() {
@@ -271,7 +261,6 @@ func (s *stream) progress() StreamProgress {
 	return p
 }
 
-// logProgress writes a line for each stream that catches up, every 10 s, until ctx ends.
 func logProgress(ctx context.Context, c *CatchUp) {
 	for backoff.Pause(ctx, logEvery) == nil {
 		for _, p := range c.Progress().Streams {
@@ -286,7 +275,6 @@ func logProgress(ctx context.Context, c *CatchUp) {
 	}
 }
 
-// logEnd writes what Start has read.
 func logEnd(c *CatchUp) {
 	messages, ready, seconds := uint64(0), 0, 0.0
 	p := c.Progress()

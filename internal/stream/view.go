@@ -31,8 +31,7 @@ type View struct {
 	records map[string]*record
 	names   texts.Texts
 	// begun are the claims of each shard that have not ended.
-	begun map[string]*Claims
-	// handled are rows that lost against another row of their key.
+	begun   map[string]*Claims
 	handled handled
 	// movers learns that entities are free, and that moves have ended; nil if there is none.
 	movers *Movers
@@ -70,15 +69,12 @@ func (v *View) ByRow(ctx context.Context, shard string, after uint64, limit int,
 	return dst, err
 }
 
-// hash returns the hash of a stored name.
 func (v *View) hash(stored []byte) uint64 { return maphash.Bytes(v.seed, stored) }
 
-// count returns how often entities with a hash have changed.
 func (v *View) count(hash uint64) *atomic.Uint32 {
 	return &v.changed[hash%uint64(len(v.changed))]
 }
 
-// scope is what an entity belongs to: the stream, or its table.
 type scope struct{ byTable bool }
 
 // emptyKey is the stored name of the empty key. Keys hold no control characters.
@@ -149,7 +145,6 @@ func (l *Prepared) clear() {
 	}
 }
 
-// begin begins with a number of entities.
 func (l *Prepared) begin(n int) {
 	l.clear()
 	l.arena, l.hashes, l.before = l.arena[:0], l.hashes[:0], l.before[:0]
@@ -182,7 +177,6 @@ func (l *Prepared) findEntities(ctx context.Context, v *View, shard string, enti
 	return l.run(ctx, v)
 }
 
-// key returns the stored name of the i-th entity.
 func (l *Prepared) key(i int) []byte { return l.asks[i].Entity }
 
 // run looks all entities up. Its caller does not hold the view's lock.
@@ -198,8 +192,7 @@ func (l *Prepared) run(ctx context.Context, v *View) error {
 	return err
 }
 
-// repeat looks up the entries again that have changed since run, or since the last repeat. It
-// reports whether there were any.
+// repeat looks up the entries again that have changed since run, or since the last repeat.
 func (l *Prepared) repeat(ctx context.Context, v *View) (repeated bool, err error) {
 	var again []int
 	var asks []store.Ask
@@ -258,7 +251,6 @@ func (l *Prepared) repeatLocked(ctx context.Context, v *View) error {
 	return err
 }
 
-// changed reports whether an entry may have changed since run, or since the last repeat.
 func (l *Prepared) changed(v *View) bool {
 	for i, hash := range l.hashes {
 		if v.count(hash).Load() != l.before[i] {
