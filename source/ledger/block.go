@@ -24,13 +24,10 @@ func (g gap) size() uint64 { return g.Last - g.First + 1 }
 type block struct {
 	// key is at or below every id of the block and above every id of the block before.
 	key uint64
-	// Range is from the first id to the last.
 	source.Range
-	// ids, gaps and widest count the ids, the gaps and the ids of the largest gap.
-	ids    uint64
-	widest uint64
-	gaps   int
-	// oldest and newest are the times of the first and the last gap.
+	ids            uint64
+	widest         uint64
+	gaps           int
 	oldest, newest int64
 	// form is nil while the block is only in the store. It is replaced, never changed, so that it
 	// can be read while it is saved. size is its length.
@@ -71,8 +68,6 @@ func parseBlock(c Chunk) (block, error) {
 	return b, err
 }
 
-// How the gaps of a block are written: the times once for all gaps that were missed together, the
-// ids as distances or, where they are dense, as bits.
 const (
 	asDistances = iota
 	asBits
@@ -213,7 +208,6 @@ func (f *reader) distances(count uint64, yield func(source.Range) bool) bool {
 	return true
 }
 
-// bits does the same for ids that are written as bits.
 func (f *reader) bits(yield func(source.Range) bool) bool {
 	first := f.Uint()
 	b := f.Rest
@@ -250,14 +244,12 @@ func damaged(err error) error {
 }
 
 const (
-	// formVersion is the version that is written and read.
 	formVersion = 2
 	// maxTime bounds the times of a ledger, in microseconds either side of 1970, so that no sum of
 	// them overflows.
 	maxTime = 1 << 60
 )
 
-// insertLength puts the length of what follows at into b.
 func insertLength(b []byte, at int) []byte {
 	n := len(b) - at
 	b = binary.AppendUvarint(b, uint64(n))
@@ -268,10 +260,8 @@ func insertLength(b []byte, at int) []byte {
 	return b
 }
 
-// reader reads the form of a block or a head.
 type reader struct{ form.Reader }
 
-// time returns a time in bounds.
 func (f *reader) time() int64 {
 	v := f.Int()
 	if v < -maxTime || v > maxTime {
@@ -281,5 +271,4 @@ func (f *reader) time() int64 {
 	return v
 }
 
-// section returns a reader of its own over bytes whose number comes first.
 func (f *reader) section() reader { return reader{form.Reader{Rest: f.Bytes(f.Uint())}} }

@@ -60,7 +60,6 @@ func New(opts Options, position uint64) (*Ledger, error) {
 	return l, nil
 }
 
-// reset forgets which reads are under way.
 func (l *Ledger) reset() {
 	l.probe = prober{state: &l.state, opts: &l.opts}
 	l.sweep = sweeper{every: l.opts.SweepEvery.Microseconds()}

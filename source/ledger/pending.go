@@ -43,7 +43,6 @@ type pendingList struct {
 	linger int64
 }
 
-// index returns the index of the first range that ends at or above id.
 func (p *pendingList) index(id uint64) int {
 	return sort.Search(len(p.list), func(i int) bool { return p.list[i].Last >= id })
 }
@@ -94,7 +93,6 @@ func (p *pendingList) makeHot(id uint64, rest source.Range, t int64) {
 	p.list = boundPending(slices.Insert(p.list, i, pendingRange{Range: rest, since: t, seen: t, block: true}))
 }
 
-// observe brings the list up to date with an evidence.
 func (p *pendingList) observe(missing *set, e Evidence, t int64) {
 	next := p.shownBy(missing, e, t)
 	var renewed, parts []source.Range
@@ -123,7 +121,6 @@ func (p *pendingList) observe(missing *set, e Evidence, t int64) {
 	p.list = boundPending(next)
 }
 
-// shownBy returns pending ranges of the missing ids that e shows.
 func (p *pendingList) shownBy(missing *set, e Evidence, t int64) (list []pendingRange) {
 	slices.Sort(p.young)
 	ranges, old := e.Ranges, 0

@@ -23,7 +23,6 @@ type Probe struct {
 }
 
 const (
-	// maxCandidates bounds what a probe is chosen from.
 	maxCandidates = 1024
 	// freshFor is how long vacant ids come before older ones where not all fit: an id that is
 	// allocated is usually inserted soon.
@@ -181,7 +180,6 @@ func (p *prober) everything(spans []source.Range) iter.Seq[gap] {
 	}
 }
 
-// descend returns the gaps of spans that begin at or below top, in descending order.
 func (p *prober) descend(spans []source.Range, top uint64) iter.Seq[gap] {
 	return func(yield func(gap) bool) {
 		for _, span := range slices.Backward(spans) {
@@ -194,7 +192,6 @@ func (p *prober) descend(spans []source.Range, top uint64) iter.Seq[gap] {
 	}
 }
 
-// addPending appends the pending ranges, beginning with the i-th, at most maxCandidates of them.
 func (p *prober) addPending(list []candidate, i int) []candidate {
 	pending := p.pending.list
 	for n := range min(len(pending), maxCandidates) {

@@ -239,8 +239,7 @@ func appendHead(b []byte, s *state, c *clock) []byte {
 	return form.Seal(h.out)
 }
 
-// parseHead reads a head into s, which is new, and returns the clock and the number of blocks. The
-// error wraps ErrDamaged.
+// parseHead reads a head into s, which is new. The error wraps ErrDamaged.
 func parseHead(b []byte, s *state) (c clock, blocks uint64, err error) {
 	c = clock{restored: true, started: true}
 	h := head{parse: true, reader: reader{form.Open(b, formVersion)}}

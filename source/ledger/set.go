@@ -33,8 +33,7 @@ type blocks struct {
 	open    []gap
 	at      int
 	altered bool
-	// changed has the keys of the blocks that were made, altered or deleted since they were last
-	// handed out to be saved.
+	// changed has the keys of the blocks that were made, altered or deleted since appendChanged.
 	changed map[uint64]struct{}
 	// load returns a saved block; nil where all blocks stay in memory. err is why one could not be
 	// read: the set does not change any more.
@@ -100,7 +99,6 @@ func (s *blocks) gaps(i int) iter.Seq[gap] {
 	}
 }
 
-// decode opens block i.
 func (s *blocks) decode(i int) {
 	s.seal()
 	s.at, s.open = i, s.open[:0]
@@ -253,8 +251,7 @@ func (s *set) fill(id uint64, t int64) (rest source.Range, ok bool) {
 	return rest, true
 }
 
-// removeAll removes the ids of ascending, disjoint ranges at the time t. It reads the blocks that
-// lose some of their ids.
+// removeAll removes ascending, disjoint ranges. It reads the blocks that lose some of their ids.
 func (s *set) removeAll(ranges []source.Range, t int64) {
 	for next := uint64(0); len(ranges) > 0; {
 		s.seal()
@@ -366,8 +363,6 @@ func (s *blocks) count(r source.Range) (ids uint64, gaps int) {
 	return ids, gaps
 }
 
-// appendChanged appends the parts that differ from those that it appended last, in the order of
-// their keys.
 func (s *blocks) appendChanged(chunks []Chunk) []Chunk {
 	s.seal()
 	for _, key := range slices.Sorted(maps.Keys(s.changed)) {
@@ -450,7 +445,6 @@ func split(r source.Range, by []source.Range, yield func(part source.Range, insi
 	yield(r, false)
 }
 
-// outside returns the parts of ranges that lie outside of the ascending, disjoint ranges by.
 func outside(dst, ranges, by []source.Range) []source.Range {
 	for _, r := range ranges {
 		split(r, by, func(part source.Range, inside bool) {

@@ -9,8 +9,7 @@ import (
 	"example.org/bridge/source"
 )
 
-// state has the missing ids and their evidence, at times in microseconds of the
-// ledger's clock.
+// state has the missing ids and their evidence, at times in microseconds of the ledger's clock.
 type state struct {
 	missing *set
 	pending pendingList
@@ -19,8 +18,7 @@ type state struct {
 	// Every missing id up to sure was in an evidence since the last Notice.
 	position, noticed, sure uint64
 	// hotFor is the hot time of an id that was never pending, ttl of a vacant id in all.
-	hotFor, ttl int64
-	// hold and segmented are GapHold and OrderSegmented.
+	hotFor, ttl     int64
 	hold, segmented bool
 	// unsaved says that polling of ids ended since the last Changed.
 	unsaved bool
@@ -103,7 +101,6 @@ func (s *state) polled(k int) source.Range {
 	return ids
 }
 
-// observe learns from an evidence. It returns the vacant ids whose time is over.
 func (s *state) observe(e Evidence, c *clock) (ended []Unpolled) {
 	t := c.tick(e.Now)
 	s.pending.observe(s.missing, e, t)
@@ -164,14 +161,12 @@ const (
 	sweepRanges = 512
 )
 
-// sweeper says which cold ids to read, and when.
 type sweeper struct {
 	// every is the time between the beginnings of two sweeps, in microseconds.
 	every   int64
 	running bool
 	// from is the first id that was not swept yet.
-	from uint64
-	// began is when the last sweep began.
+	from  uint64
 	began int64
 	ever  bool
 }
@@ -205,7 +200,6 @@ func (w *sweeper) next(s *state, t int64) (ranges []source.Range) {
 	return ranges
 }
 
-// read notes that ranges, a part of the sweep, were read.
 func (w *sweeper) read(ranges []source.Range) {
 	if n := len(ranges); n > 0 && w.running {
 		w.from = ranges[n-1].Last + 1
@@ -238,7 +232,6 @@ type Stats struct {
 // Stats describes the ledger at now. It costs some microseconds for each hundred thousand gaps.
 func (l *Ledger) Stats(now time.Time) Stats {
 	m, pending := l.state.missing, &l.state.pending
-	// count counts the ids and gaps of ranges and of the pending ranges.
 	count := func(ranges []source.Range) (ids uint64, gaps int) {
 		for _, one := range pending.list {
 			ranges = append(ranges, one.Range)

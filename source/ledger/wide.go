@@ -7,10 +7,9 @@ import (
 	"example.org/bridge/source"
 )
 
-// segment has the missing ids from one wide gap to the next. A wide gap is what a
-// stray high id leaves behind: new ids continue at its low end, in order, as if nothing had
-// happened. So its low end stays polled, and the ids that rows skip there are missing from then
-// on, as at the position.
+// segment has the missing ids from one wide gap to the next. A wide gap is what a stray high id
+// leaves behind: new ids continue at its low end. So its low end stays polled, and the ids that
+// rows skip there are missing from then on, as at the position.
 type segment struct {
 	// from is the first id of the wide gap, 0 in the lowest segment.
 	from uint64
@@ -22,8 +21,7 @@ type segment struct {
 const (
 	// frontIDs is how many ids at the low end of a wide gap are polled. A gap with more is wide.
 	frontIDs = 1 << 20
-	// maxWide bounds the wide gaps. A further one takes the room of the narrowest if it is at least
-	// twice as wide. Ids that contain a time have a wide gap after every row.
+	// maxWide bounds the wide gaps. Ids that contain a time have a wide gap after every row.
 	maxWide = 8
 )
 
@@ -33,7 +31,6 @@ func wideBlock(g gap) block {
 	return b
 }
 
-// top is the index of the highest segment, which ids are added to.
 func (s *set) top() int { return len(s.segments) - 1 }
 
 func (s *set) segmentOf(id uint64) int {
@@ -48,7 +45,6 @@ func (s *set) segment(k int) source.Range {
 	return r
 }
 
-// blocksOf returns the indexes of the blocks of segment k, the second one exclusive.
 func (s *set) blocksOf(k int) (from, to int) {
 	from, to = 0, len(s.list)
 	if k > 0 {
@@ -83,8 +79,7 @@ func (s *set) newest(k int, t int64) int64 {
 	return t
 }
 
-// missedBy returns the highest id of segment k that was missed at or before t, 0 when there is
-// none.
+// missedBy returns the highest id of segment k missed at or before t, 0 when there is none.
 func (s *set) missedBy(k int, t int64) (last uint64) {
 	s.seal()
 	from, to := s.blocksOf(k)
@@ -123,7 +118,6 @@ func (s *set) add(g gap) {
 	s.segments = append(s.segments, segment{from: g.First, observed: g.First - 1, expired: g.First - 1})
 }
 
-// addTo puts g at the upper end of segment k.
 func (s *set) addTo(k int, g gap) {
 	from, i := s.blocksOf(k)
 	i--
@@ -275,8 +269,7 @@ func (s *set) compact(k int, ids source.Range, busy func(source.Range) bool) {
 	}
 }
 
-// flatten gives all gaps of list the time of the last one and joins adjacent ones. It overwrites
-// list.
+// flatten gives all gaps the time of the last one and joins adjacent ones. It overwrites list.
 func flatten(list []gap) []gap {
 	kept := list[:0]
 	for _, g := range list {

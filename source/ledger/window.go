@@ -34,8 +34,7 @@ func (c *Steady) Tick(database, asked, answered time.Time) time.Time {
 // written by another clock or in another zone can therefore delay a row by at most the window, and
 // hurry it by no more. A Window serves one goroutine.
 type Window struct {
-	size time.Duration
-	// highs say that the table had ids up to one from a time on at the latest.
+	size  time.Duration
 	highs highs
 }
 
@@ -138,15 +137,12 @@ func (c *clock) tick(at time.Time) int64 {
 	return c.now
 }
 
-// time is the moment t by the owner's clock.
 func (c *clock) time(t int64) time.Time { return time.UnixMicro(t + c.offset).UTC() }
 
-// gap is g with a time by the owner's clock.
 func (c *clock) gap(g gap) Gap {
 	return Gap{First: g.First, Last: g.Last, Missed: c.time(g.missed)}
 }
 
-// high says that the table had ids up to id at a time.
 type high struct {
 	id uint64
 	at int64
@@ -159,7 +155,6 @@ const maxHighs = 256
 // seen. Both ids and times ascend.
 type highs []high
 
-// add notes that the table has ids up to id at t.
 func (h highs) add(id uint64, t int64) highs {
 	if n := len(h); n > 0 && id <= h[n-1].id {
 		return h
