@@ -79,10 +79,8 @@ func (d *Deletion) fit(c source.Column) error {
 
 var clock = regexp.MustCompile(`^-?[0-9]{1,3}:[0-9]{2}(:[0-9]{2}(\.[0-9]+)?)?$`)
 
-// latest is the last time of a column in its normal form.
 const latest = "9999-12-31 23:59:59.999999"
 
-// timeLength returns the length of c's times in their normal form.
 func timeLength(c source.Column) int {
 	switch {
 	case c.Kind == source.Date:
@@ -93,8 +91,7 @@ func timeLength(c source.Column) int {
 	return min(len(time.DateTime)+1+c.Precision, len(latest))
 }
 
-// beginsTime reports whether text is the beginning of a time of c, with its year at least. It may
-// be a zero date.
+// beginsTime reports whether text begins a time of c, with its year at least, or a zero date.
 func beginsTime(c source.Column, text string) bool {
 	if len(text) < len("2006") || len(text) > timeLength(c) {
 		return false
@@ -129,7 +126,6 @@ func number(text string) (*big.Rat, bool) {
 	return new(big.Rat).SetString(text)
 }
 
-// numberOf returns the number in v.
 func numberOf(c source.Column, v []byte) (*big.Rat, bool) {
 	if c.Kind != source.Bit {
 		return number(string(v))
@@ -137,10 +133,7 @@ func numberOf(c source.Column, v []byte) (*big.Rat, bool) {
 	return new(big.Rat).SetInt(new(big.Int).SetBytes(v)), true
 }
 
-// isDeleted reports whether v, the value of a DELETED column, says that its row is deleted. These
-// do not: NULL, a number equal to zero, bits that are all zero, the empty string, the words "0",
-// "f", "false", "n" and "no" in any letter case, JSON null, and a zero date. Everything else does:
-// 1, "Y", the time of the deletion.
+// isDeleted is the rule of the package documentation for v, the value of a DELETED column.
 func isDeleted(c source.Column, v []byte) bool {
 	if v == nil {
 		return false
@@ -167,12 +160,10 @@ const unixZero = "1970-01-01 00:00:00.000000"
 
 var noes = []string{"", "0", "f", "false", "n", "no"}
 
-// isNo reports whether v is empty or a word for no.
 func isNo(v []byte) bool {
 	return slices.ContainsFunc(noes, func(no string) bool { return len(v) == len(no) && bytes.EqualFold(v, []byte(no)) })
 }
 
-// isZero reports whether the number in v is zero: no digit before the exponent is another.
 func isZero(v []byte) bool {
 	if exponent := bytes.IndexAny(v, "eE"); exponent >= 0 {
 		v = v[:exponent]

@@ -75,7 +75,6 @@ func NewEncoder(o Options) (*Encoder, error) {
 	return e, nil
 }
 
-// eventTypes are the types of the events of a stream.
 type eventTypes struct {
 	kind Kind
 	// live is the type of a row that is there, changed that of one whose entity was there before,
@@ -90,8 +89,6 @@ func typesOf(o *Options) eventTypes {
 	return eventTypes{kind: o.Kind, live: o.typeOf(Added), changed: o.typeOf(Modified), dead: o.typeOf(Deleted)}
 }
 
-// of returns the type of the event of a row, which may say that it is deleted. Whether the row
-// changed what was known is for the caller to say.
 func (t *eventTypes) of(row *Row, deleted bool) (*eventType, error) {
 	switch {
 	case row.Op != "" && !(t.kind == Capability && (row.Op == Added || row.Op == Modified)):
@@ -168,7 +165,6 @@ func (e *Encoder) Append(buf []byte, row Row) ([]byte, Event, error) {
 	return e.encode(buf, finding{row: row, kind: kind, time: e.plan.time(row.Values, e.options.Zone), state: state, reason: reason})
 }
 
-// checkShape reports whether the encoder is bound to the shape of the row.
 func (e *Encoder) checkShape(row source.Row) error {
 	if e.plan == nil {
 		return errUnbound
@@ -208,12 +204,10 @@ func (e *Encoder) Table() string { return e.options.Table }
 // Kind returns the kind of the stream.
 func (e *Encoder) Kind() Kind { return e.options.Kind }
 
-// defaultDomain is meta.source.domainId where the options name none.
 const defaultDomain = "bridge"
 
 // validate checks the texts that every event carries, without which it would be no JSON or would
-// not say whose it is. It returns all faults as one error. What else options may be is for the
-// configuration to check.
+// not say whose it is. What else options may be is for the configuration to check.
 func (o Options) validate() error {
 	var faults []error
 	for _, text := range []struct{ name, value string }{

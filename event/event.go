@@ -147,7 +147,6 @@ type Row struct {
 	Predecessor string
 }
 
-// suffixes turn a stem into the types of the operations.
 var suffixes = map[Op]string{
 	Added:     "AddedEvent",
 	Modified:  "ModifiedEvent",
@@ -155,7 +154,6 @@ var suffixes = map[Op]string{
 	Published: "PublishedEvent",
 }
 
-// opsOf returns the operations of a kind of stream.
 func opsOf(kind Kind) []Op {
 	if kind == Release {
 		return []Op{Published}
@@ -163,7 +161,6 @@ func opsOf(kind Kind) []Op {
 	return []Op{Added, Modified, Deleted}
 }
 
-// eventType is one operation with what the encoder writes for it.
 type eventType struct {
 	op   Op
 	name string

@@ -72,7 +72,6 @@ func (e *Encoder) write(dst []byte, f *finding, bad *int) ([]byte, error) {
 	}
 }
 
-// writeEiffel appends the JSON document.
 func (e *Encoder) writeEiffel(dst []byte, f *finding, bad *int) ([]byte, error) {
 	dst = append(append(dst, `{"meta":{"id":"`...), f.id...)
 	dst = append(dst, f.kind.head...)
@@ -120,10 +119,8 @@ const (
 	// other; see the Eiffel protocol's rules of versioning before changing it.
 	Version = "1.0.0"
 	// tombstone is data.reason of a row that is there and marked as deleted.
-	tombstone = "TOMBSTONE"
-	// filtered is data.reason of a row that is there and does not match the stream's condition.
-	filtered = "FILTERED"
-	// absentInSnapshot is data.reason of a row that is gone.
+	tombstone        = "TOMBSTONE"
+	filtered         = "FILTERED"
 	absentInSnapshot = "ABSENT_IN_SNAPSHOT"
 	// stale is data.reason of a row that was not touched for too long, and counts as gone.
 	stale = "STALE"

@@ -92,7 +92,6 @@ func KeysOf(e *Encoder, keys [][]byte) ([][][]byte, error) {
 	return all, nil
 }
 
-// keyFault is the error of a text that is not a key of the bound shape.
 func keyFault(key []byte, e *Encoder) error {
 	return fmt.Errorf("read the key %.80q: it does not hold the values of %d key columns of table %s", key, len(e.plan.columns.Key), e.options.Table)
 }
@@ -222,7 +221,6 @@ func parseKeyText(part []byte) (value []byte, ok bool) {
 	return value, bytes.Equal(AppendKeyText(nil, value), part)
 }
 
-// uuidLen is the length of the text of a UUID.
 const uuidLen = 36
 
 // namespace is the UUID under which every meta.id is made (RFC 9562, section 5.5):
@@ -236,11 +234,9 @@ const keepName = 1 << 20
 type identity struct {
 	name []byte
 	// fixed is how much of name is the same for every event.
-	fixed int
-	// entity is the memory of a key.
+	fixed  int
 	entity []byte
-	// texts holds ids as text.
-	texts texts.Texts
+	texts  texts.Texts
 }
 
 func newIdentity(stream, shard string) *identity {
@@ -288,13 +284,11 @@ func (s *identity) id(columns []int, f *finding) [16]byte {
 	return id
 }
 
-// appendSized appends text led by its length.
 func appendSized[T []byte | string | Op](dst []byte, text T) []byte {
 	dst = binary.AppendUvarint(dst, uint64(len(text)))
 	return append(dst, text...)
 }
 
-// appendUUID appends the text of a UUID in lower case.
 func appendUUID(dst []byte, id [16]byte) []byte {
 	dst = hex.AppendEncode(dst, id[:4])
 	for _, part := range [...][]byte{id[4:6], id[6:8], id[8:10], id[10:]} {

@@ -57,7 +57,6 @@ type payload struct {
 	content         string
 }
 
-// payloadOf finds the columns of o.Payload. It returns all faults.
 func (o Options) payloadOf(columns *source.Columns) (p payload, faults []error) {
 	find := func(setting option.Name, name string) int {
 		i := slices.IndexFunc(columns.List, func(c source.Column) bool { return columns.Same(c.Name, name) })

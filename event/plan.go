@@ -24,11 +24,9 @@ type plan struct {
 	// hashed are the columns of the digest in the order of their names.
 	hashed []hashed
 	// shape is what the events look like, schema the text of its hash.
-	shape  Shape
-	schema string
-	// form is the form of digests.
-	form uint32
-	// payload is that of Options.Payload.
+	shape   Shape
+	schema  string
+	form    uint32
 	payload payload
 }
 
@@ -40,7 +38,6 @@ type Plans struct{ last atomic.Pointer[plan] }
 // of shard, source and table. Call it before Bind.
 func (e *Encoder) Share(plans *Plans) { e.plans = plans }
 
-// planFor returns the plan for columns: the last one, where that is for the same.
 func (p *Plans) planFor(o *Options, columns *source.Columns) (*plan, error) {
 	if p == nil {
 		return o.newPlan(columns)
@@ -55,26 +52,22 @@ func (p *Plans) planFor(o *Options, columns *source.Columns) (*plan, error) {
 	return made, err
 }
 
-// member is one member of data.
 type member struct {
 	// index is the column's index in Row.Values.
 	index  int
 	column source.Column
-	// null says that its values may be null.
-	null bool
+	null   bool
 	// text is the member's name, name the same as JSON with its colon.
 	text string
 	name []byte
 }
 
-// hashed is one column of the digest.
 type hashed struct {
 	index int
 	// name is the column's name led by its length.
 	name []byte
 }
 
-// newPlan lays out the events of rows with these columns. It returns all faults as one error.
 func (o Options) newPlan(columns *source.Columns) (*plan, error) {
 	var of payload
 	if o.Payload != nil {
@@ -111,7 +104,6 @@ func (o Options) newPlan(columns *source.Columns) (*plan, error) {
 	}, nil
 }
 
-// members maps columns to members: those of the whitelist in its order, or all of the table.
 func (o Options) members(columns *source.Columns) (members []member, faults []error) {
 	add := func(index int, name string) {
 		column := columns.List[index]
@@ -142,7 +134,6 @@ func (o Options) members(columns *source.Columns) (members []member, faults []er
 	return members, faults
 }
 
-// memberFaults checks that every member is there once and none is reserved.
 func (o Options) memberFaults(members []member) []error {
 	var faults []error
 	for i, m := range members {
@@ -182,7 +173,6 @@ func hashedColumns(columns *source.Columns, members []member) []hashed {
 	return list
 }
 
-// names lists the columns for an error.
 func names(columns *source.Columns) string {
 	list := make([]string, len(columns.List))
 	for i, c := range columns.List {
@@ -238,7 +228,6 @@ type ShapeMember struct {
 	Type string
 }
 
-// types says what the values of a kind of column are in an event; see the package's documentation.
 var types = map[source.Kind]string{
 	source.Int: "integer", source.Decimal: "string decimal", source.Float: "number", source.Text: "string", source.Binary: "string base64",
 	source.Bit: "integer", source.JSON: anyJSON, source.Date: "string date", source.Clock: "string time",
@@ -315,7 +304,6 @@ func (s Shape) Broken(was Shape) []Difference {
 //go:embed schemas
 var schemas embed.FS
 
-// families name the folders of schemas.
 var families = map[Op]string{
 	Added:     "CapabilityAdded",
 	Modified:  "CapabilityModified",

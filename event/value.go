@@ -18,7 +18,6 @@ import (
 // the event's own.
 const maxDepth = 9998
 
-// What is wrong with a bad value, in the words of a BadValueError.
 const (
 	badText    = "is not valid UTF-8"
 	badInteger = "is not an integer"
@@ -52,8 +51,7 @@ type values struct {
 	compact bytes.Buffer
 }
 
-// append appends v as JSON. Where it cannot be encoded it appends null and says what is wrong, else
-// the fault is empty.
+// append appends null and says what is wrong where v cannot be encoded, else fault is empty.
 func (s *values) append(dst []byte, c *source.Column, v []byte) (out []byte, fault string) {
 	if v == nil {
 		return append(dst, "null"...), ""
@@ -164,7 +162,6 @@ func (s *values) appendJSON(dst, v []byte) ([]byte, bool) {
 	return append(dst, s.compact.Bytes()...), true
 }
 
-// tooDeep reports whether arrays and objects nest deeper than maxDepth.
 func tooDeep(v []byte) bool {
 	depth, quoted := 0, false
 	for i := 0; i < len(v); i++ {
@@ -258,7 +255,6 @@ func plainBytes(w uint64) int {
 	return bits.TrailingZeros64((w|control|quote|backslash)&(0x80*each)) / 8
 }
 
-// appendEscaped appends an ASCII byte that may not stand in a JSON string as it is.
 func appendEscaped(dst []byte, b byte) []byte {
 	switch b {
 	case '"', '\\':
