@@ -131,10 +131,8 @@ func (c *Check) endRun() {
 	}
 }
 
-// breakRun takes back that the rows of the run are the published ones.
 func (c *Check) breakRun() { c.Doubted, c.alike = append(c.Doubted, c.alike...), nil }
 
-// likeness says how two rows under one id compare.
 type likeness uint8
 
 const (
