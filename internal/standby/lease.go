@@ -236,7 +236,6 @@ type beat struct {
 	since time.Time
 }
 
-// listed is a member in the entry.
 type listed struct {
 	Claim
 	Beat uint64 `json:"beat"`

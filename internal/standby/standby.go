@@ -188,7 +188,6 @@ func (c *Claim) String() string {
 	return fmt.Sprintf("%.100s on %.100s", c.Member, c.Host)
 }
 
-// lost ends the work.
 func (m *Member) lost(why error) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -196,7 +195,6 @@ func (m *Member) lost(why error) error {
 	return fmt.Errorf("%w: %w", ErrLost, why)
 }
 
-// leave has another member be elected.
 func (m *Member) leave(ctx context.Context) error {
 	limited, cancel := context.WithTimeoutCause(context.WithoutCancel(ctx), m.opts.Timeout/4, errSilent)
 	defer cancel()
@@ -215,7 +213,6 @@ func (m *Member) leave(ctx context.Context) error {
 	return nil
 }
 
-// work notes that this member is elected.
 func (m *Member) work(claim *Claim) {
 	m.opts.Fault(nil)
 	m.mu.Lock()
@@ -230,7 +227,6 @@ func (m *Member) work(claim *Claim) {
 	close(m.elected)
 }
 
-// wait notes who else works.
 func (m *Member) wait(working Claim) {
 	m.opts.Fault(nil)
 	m.mu.Lock()

@@ -87,7 +87,6 @@ func (r *Register) Put(ctx context.Context, name standby.Entry, text []byte, rev
 	return now, err
 }
 
-// key returns the key of an entry.
 func (r *Register) key(name standby.Entry) string {
 	if name == standby.Work {
 		return r.opts.Key
@@ -140,7 +139,6 @@ func (r *Register) do(ctx context.Context, request func(context.Context) error) 
 	return errors.Join(err, r.Close())
 }
 
-// open connects and finds the bucket, or makes it.
 func (r *Register) open(ctx context.Context) error {
 	if r.kv != nil && r.nc.IsConnected() {
 		return nil
@@ -178,7 +176,6 @@ func (r *Register) refused(err error) {
 	r.denied = err
 }
 
-// explain adds what an operator can do about a fault.
 func (r *Register) explain(err error) error {
 	r.mu.Lock()
 	denied := r.denied

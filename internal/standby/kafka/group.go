@@ -53,8 +53,7 @@ type Group struct {
 	member     string
 	generation int32
 	// joined says that the generation has not ended as far as we know.
-	joined bool
-	// joinedWith is our claim as it was when we joined.
+	joined     bool
 	joinedWith standby.Claim
 	// working is the claim of the member that works in this generation, members are those of all.
 	working standby.Claim
@@ -101,7 +100,6 @@ func (g *Group) changed(self *standby.Claim) bool {
 	return g.joinedWith.Ready != self.Ready || g.joinedWith.Refused != self.Refused || !maps.Equal(g.joinedWith.Settings, self.Settings)
 }
 
-// removed reports whether the coordinator does not know this member any more.
 func removed(err error) bool {
 	return errors.Is(err, kafkago.UnknownMemberId) || errors.Is(err, kafkago.IllegalGeneration)
 }
@@ -115,7 +113,6 @@ func (g *Group) forget(self standby.Claim) standby.Claim {
 	return g.working
 }
 
-// beat shows the coordinator that this member lives.
 func (g *Group) beat(ctx context.Context) error {
 	res, err := g.send(ctx, &kmsg.HeartbeatRequest{Version: beatVersion, Group: g.name, Generation: g.generation, MemberID: g.member}, g.timeout/4)
 	if err != nil {
@@ -234,7 +231,6 @@ func choose(all []standby.Claim, working string) standby.Claim {
 	return best
 }
 
-// send sends a request and waits at most for a time.
 func (g *Group) send(ctx context.Context, req kmsg.Request, limit time.Duration) (kmsg.Response, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, errors.New("the coordinator of the group does not answer"))
 	defer cancel()
@@ -245,7 +241,6 @@ func (g *Group) send(ctx context.Context, req kmsg.Request, limit time.Duration)
 	return res, err
 }
 
-// code returns nil for code 0.
 func code(n int16) error {
 	if n == 0 {
 		return nil
@@ -253,7 +248,6 @@ func code(n int16) error {
 	return kafkago.Error(n)
 }
 
-// explain adds what an operator can do about a fault.
 func (g *Group) explain(err error) error {
 	switch {
 	case errors.Is(err, kafkago.GroupAuthorizationFailed):

@@ -9,7 +9,6 @@ import (
 	"example.org/bridge/internal/standby"
 )
 
-// errCut is returned by a Register that is cut off.
 var errCut = errors.New("cut off")
 
 // Entries are what several registers share. The zero Entries are empty.
@@ -45,14 +44,12 @@ func (r *Register) Cut(cut, deaf bool) {
 	r.cut, r.deaf = cut, deaf
 }
 
-// state returns what Cut has set.
 func (r *Register) state() (cut, deaf bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.cut, r.deaf
 }
 
-// silentFor is how long a call waits for an answer that does not come.
 const silentFor = time.Second
 
 func waitSilent(ctx context.Context) error {

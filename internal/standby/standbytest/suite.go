@@ -55,14 +55,12 @@ func slug(name string) string {
 	return string(b)
 }
 
-// group makes the members of a test.
 type group struct {
 	t    *testing.T
 	o    Options
 	name string
 }
 
-// member is a member that runs.
 type member struct {
 	*standby.Member
 	t       *testing.T
@@ -74,7 +72,6 @@ type member struct {
 	endedAt time.Time
 }
 
-// join has a member take part until the test ends.
 func (g *group) join(name string, ready bool, settings standby.Settings) *member {
 	m := &member{t: g.t, elector: g.o.Elector(g.t, g.name), ended: make(chan struct{})}
 	m.ready.Store(ready)
@@ -104,7 +101,6 @@ func (g *group) join(name string, ready bool, settings standby.Settings) *member
 	return m
 }
 
-// leave has a member leave in order.
 func (m *member) leave() {
 	m.t.Helper()
 	m.stop()
