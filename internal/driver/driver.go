@@ -249,7 +249,6 @@ func ReadFile(path string) ([]byte, error) {
 	return text, withoutPath(err)
 }
 
-// withoutPath returns what is wrong with a file without its path.
 func withoutPath(err error) error {
 	if pathError, ok := errors.AsType[*fs.PathError](err); ok {
 		return pathError.Err

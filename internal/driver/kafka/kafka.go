@@ -21,7 +21,6 @@ import (
 	"example.org/bridge/sink/kafka/mskiam"
 )
 
-// settings are the variables of Kafka.
 type settings struct {
 	KafkaCompression         string        `env:"KAFKA_COMPRESSION" envDefault:"none" oneof:"none,gzip,snappy,lz4,zstd" doc:"Compression of batches. Every client reads none and gzip; some need a package for the others, see docs/how-to.md."`
 	KafkaTransactionalID     string        `env:"KAFKA_TRANSACTIONAL_ID" example:"bridge.orders" doc:"With BRIDGE_DELIVERY=exactly-once, the transactional id: the process that began last under it is the one that publishes. Default: bridge. and BRIDGE_DOMAIN_ID. Bridges of one domain with different streams need different ones."`
@@ -45,8 +44,7 @@ const (
 
 const (
 	// awsRegion is the variable that the programs of AWS have in common.
-	awsRegion = "AWS_REGION"
-	// withPassword are the mechanisms with a user and a password.
+	awsRegion    = "AWS_REGION"
 	withPassword = "PLAIN, SCRAM-SHA-256, SCRAM-SHA-512"
 )
 
@@ -110,15 +108,13 @@ func (d *Driver) Load(in *driver.Input) driver.BusTraits {
 	return traits
 }
 
-// login checks whether the parts of a SASL login come together. It returns nil where nobody logs
-// in.
+// login returns nil where nobody logs in.
 func (d *Driver) login(in *driver.Input) *kafka.SASL {
 	s, mechanism := &d.settings, option.KafkaSASLMechanism
 	if in.Faulty(mechanism) {
 		return nil
 	}
 	login := &kafka.SASL{Mechanism: s.KafkaSASLMechanism}
-	// used are the variables that the mechanism uses.
 	var used []option.Name
 	switch login.Mechanism {
 	case "":
@@ -153,7 +149,6 @@ func (d *Driver) login(in *driver.Input) *kafka.SASL {
 	return login
 }
 
-// password completes a login by user and password.
 func (d *Driver) password(in *driver.Input) driver.Secret {
 	s, mechanism := &d.settings, option.KafkaSASLMechanism
 	if s.KafkaSASLUsername == "" {
@@ -206,7 +201,6 @@ func (d *Driver) token(in *driver.Input) driver.Secret {
 	}
 }
 
-// region completes a login by IAM.
 func (d *Driver) region(in *driver.Input) string {
 	s, mechanism := &d.settings, option.KafkaSASLMechanism
 	at := cmp.Or(s.KafkaSASLAWSRegion, in.Others(awsRegion))
@@ -219,7 +213,6 @@ func (d *Driver) region(in *driver.Input) string {
 	return at
 }
 
-// options returns the options of what connects to brokers.
 func (d *Driver) options(u driver.Use) kafka.Options {
 	o := d.Options
 	o.Topics, o.Uncompactable, o.Asked = u.Topics, u.Uncompactable, u.Asked

@@ -100,7 +100,6 @@ func parseEmbedded(text string) (embedded.Options, error) {
 	return o, nil
 }
 
-// server returns the options of a server that takes what is published.
 func (e *Embedded) server(u driver.Use) embedded.Options {
 	o := e.Server
 	o.Subjects, o.Keep, o.Logger = u.Subjects, e.keeps.Keep, u.Logger

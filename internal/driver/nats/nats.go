@@ -20,7 +20,6 @@ import (
 	"example.org/bridge/sink/jetstream"
 )
 
-// title is the title of the group of all variables.
 const title = "NATS JetStream"
 
 // streamSettings are the variables of the stream, which both drivers have.
@@ -34,7 +33,6 @@ type streamSettings struct {
 	NATSStreamDuplicateWindow time.Duration `env:"NATS_STREAM_DUPLICATE_WINDOW" min:"10s" max:"24h" example:"5m" doc:"For how long a stream that bridge creates remembers message ids and drops repeats. Default: 2m, as with NATS. It costs the server about 114 bytes a message."`
 }
 
-// connSettings are the variables of connections to servers.
 type connSettings struct {
 	NATSClaimSubject      string `env:"NATS_CLAIM_SUBJECT" example:"events.bridge.claim" doc:"With BRIDGE_DELIVERY=exactly-once, a subject of the stream that no event has: the process that published there last is the one that publishes. Default: bridge.claim. and BRIDGE_DOMAIN_ID. Bridges of one domain with different tables need different ones."`
 	NATSDomain            string `env:"NATS_DOMAIN" example:"hub" doc:"The JetStream domain that has the stream, where it is not that of the servers: of a hub behind leaf nodes, say."`
@@ -46,7 +44,6 @@ type connSettings struct {
 	NATSTLSHandshakeFirst bool   `env:"NATS_TLS_HANDSHAKE_FIRST" envDefault:"false" doc:"Begin connections with TLS, for servers with handshake_first."`
 }
 
-// defaultPort is that of servers.
 const defaultPort = "4222"
 
 // Driver implements [driver.Shared] and [driver.Readable].
@@ -111,7 +108,6 @@ func (d *Driver) Load(in *driver.Input) driver.BusTraits {
 	return traits
 }
 
-// checkStream checks what concerns the stream of servers alone.
 func (d *Driver) checkStream(in *driver.Input) {
 	s, keeps := &d.stream, &d.Options.Keeps
 	s.checkName(in)
@@ -140,7 +136,6 @@ func (d *Driver) checkStream(in *driver.Input) {
 	}
 }
 
-// login puts the servers and the login of the URL into the options: user and password, or a token.
 func (d *Driver) login(in *driver.Input, a *driver.Authority) {
 	o := &d.Options
 	for _, server := range a.Hosts {
@@ -182,7 +177,6 @@ func (d *Driver) login(in *driver.Input, a *driver.Authority) {
 	}
 }
 
-// checkName checks the name of the stream.
 func (s *streamSettings) checkName(in *driver.Input) {
 	if strings.ContainsAny(s.NATSStream, ". \t*>/\\") {
 		in.Fault(option.NATSStream, `invalid stream name: use no white space and none of . * > / \`)
@@ -249,7 +243,6 @@ func secret(in *driver.Input, name option.Name, value string, is func(string) bo
 	return read
 }
 
-// options returns the options of what connects to servers.
 func (d *Driver) options(u driver.Use) jetstream.Options {
 	o := d.Options
 	o.Origin = jetstream.Origin{Domain: u.Domain, Streams: u.Streams}
@@ -262,7 +255,6 @@ func (d *Driver) options(u driver.Use) jetstream.Options {
 	return o
 }
 
-// withUse returns options with what is published and read.
 func withUse(o jetstream.Options, u driver.Use) jetstream.Options {
 	o.Subjects, o.Published, o.Readable, o.Uncompactable = u.Subjects, u.Published, u.Readable, u.Uncompactable
 	o.Logger, o.Fault, o.Session, o.Windows = u.Logger, u.Fault, u.Session, u.Windows
