@@ -70,7 +70,6 @@ func (g *Generations) Alone(ctx context.Context) (alone bool, err error) {
 	}), nil
 }
 
-// known are those who had entered before.
 func (g *Generations) known() []string {
 	g.mu.Lock()
 	defer g.mu.Unlock()

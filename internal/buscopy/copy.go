@@ -73,7 +73,6 @@ type content struct {
 	Shards        []Shard
 }
 
-// encode returns the compressed content.
 func encode(c *content) ([]byte, error) {
 	text, err := json.Marshal(c)
 	if err != nil {
@@ -149,7 +148,6 @@ func group(entries []Entry) (h held, err error) {
 	return h, nil
 }
 
-// join returns the copy of these parts.
 func join(list []entry) (*Copy, error) {
 	slices.SortFunc(list, func(a, b entry) int { return cmp.Compare(a.Part, b.Part) })
 	var data []byte
@@ -288,7 +286,6 @@ func (m *Messages) Follow(prefix string) func(context.Context) ([]Entry, error) 
 	}
 }
 
-// puts is what was read of a bucket.
 type puts struct {
 	entries []Entry
 	// last has the entry of each key; next is where to go on in TPs, by name and incarnation.

@@ -98,7 +98,6 @@ func (g *Generations) Joined() uint64 {
 	return g.joined
 }
 
-// state is what the bus has of the generations.
 type state struct {
 	// generation is the last one, 0 where there is none, with its number of shares; open says that
 	// processes may work in it.
@@ -114,7 +113,6 @@ type state struct {
 	entered []string
 }
 
-// read reads the state with the signs.
 func (g *Generations) read(ctx context.Context) (state, error) {
 	return g.stateOf(g.opts.Bucket.Entries(ctx, g.begin))
 }
@@ -199,10 +197,8 @@ func (g *Generations) Join(ctx context.Context) error {
 	return nil
 }
 
-// waits tells why the process waits.
 func (g *Generations) waits(err error) bool { g.opts.Waits(err); return true }
 
-// waitState reads the state, and tries again until the bus answers.
 func (g *Generations) waitState(ctx context.Context, read func(context.Context) (state, error)) (s state, err error) {
 	err = new(backoff.Backoff).Retry(ctx, func() (err error) { s, err = read(ctx); return err }, g.waits)
 	if err == nil {
@@ -289,7 +285,6 @@ func isInForce(n int) string {
 	return number(n) + " are"
 }
 
-// openLast shuts out the processes of former generations, and opens the last one.
 func (g *Generations) openLast(ctx context.Context, s *state) error {
 	if g.opts.ShutOut != nil {
 		if last, err := g.shutOutFormer(ctx, s); !last || err != nil {
@@ -332,7 +327,6 @@ func (g *Generations) alive(s *state, seen map[string]sign) (name string) {
 	return name
 }
 
-// signKey is the key of the signs of this process.
 func (g *Generations) signKey() string {
 	return fmt.Sprintf("%ss%d.%d", g.begin, g.Joined(), g.opts.Share.Index)
 }
@@ -360,7 +354,6 @@ func (g *Generations) Sign(ctx context.Context) error {
 	return err
 }
 
-// sign puts a sign of life of a generation.
 func (g *Generations) sign(ctx context.Context, generation uint64, at time.Time) error {
 	if generation == 0 {
 		return nil

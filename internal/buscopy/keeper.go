@@ -74,7 +74,6 @@ type Keeper struct {
 	streams map[string]*stream
 }
 
-// stream is what a Keeper knows of the copies of one stream.
 type stream struct {
 	Stream
 	// writing is held by the one that writes.
@@ -196,7 +195,6 @@ func (k *Keeper) Run(ctx context.Context) error {
 	return nil
 }
 
-// each writes the streams that are due, and returns the first error.
 func (k *Keeper) each(ctx context.Context, due func(*stream) bool) (first error) {
 	for _, s := range k.opts.Streams {
 		s := k.streams[s.Name]
@@ -311,7 +309,6 @@ func (k *Keeper) tryWrite(ctx context.Context, s *stream) error {
 	return k.deleteFormer(ctx, s)
 }
 
-// put puts a copy in place of the last but one.
 func (k *Keeper) put(ctx context.Context, s *stream, data []byte) error {
 	s.number++
 	c := &Copy{Epoch: s.epoch, Number: s.number, Written: time.Now().UTC()}
@@ -330,7 +327,6 @@ func (k *Keeper) put(ctx context.Context, s *stream, data []byte) error {
 	return nil
 }
 
-// deleteFormer deletes the copies of former processes.
 func (k *Keeper) deleteFormer(ctx context.Context, s *stream) error {
 	if err := k.opts.Bucket.Delete(ctx, s.former); err != nil {
 		return fmt.Errorf("delete former copies: %w", err)

@@ -43,7 +43,6 @@ func set(t *testing.T, b buscopy.Bucket, key, value string) {
 	must.OK(t, b.Put(t.Context(), key, []byte(value)))
 }
 
-// text is what there is with a prefix, in its order.
 func text(t *testing.T, b buscopy.Bucket, prefix string) string {
 	t.Helper()
 	entries := must.Get(b.Entries(t.Context(), prefix))(t)
