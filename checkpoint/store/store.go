@@ -165,7 +165,6 @@ func (d Differences) Has(setting string) bool {
 	return slices.ContainsFunc(d, func(one Difference) bool { return one.Setting == setting })
 }
 
-// The first bytes of the parts.
 const (
 	meaningVersion = 1
 	schemaVersion  = 1

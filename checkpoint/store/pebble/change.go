@@ -172,7 +172,6 @@ func (w *writer) shard(c *store.ShardChange) {
 	}
 }
 
-// target is a change of an entry, with the numbers of its names.
 type target struct {
 	*store.Change
 	stream, shard uint32
@@ -193,7 +192,6 @@ type ordered struct {
 	index  int32
 }
 
-// add adds the changes of views, and notes their order and which are replaced.
 func (w *writer) add(views []store.ViewChange) {
 	n := 0
 	for i := range views {
@@ -227,7 +225,6 @@ func (w *writer) add(views []store.ViewChange) {
 		return cmp.Or(bytes.Compare(w.targets[a.index].Entity, w.targets[b.index].Entity), cmp.Compare(a.index, b.index))
 	})
 	for i := 1; i < len(w.order); i++ {
-		// Of changes of one entity the last one holds.
 		a, b := w.order[i-1], w.order[i]
 		w.targets[a.index].replaced = a.stream == b.stream && a.hash == b.hash && bytes.Equal(w.targets[a.index].Entity, w.targets[b.index].Entity)
 	}

@@ -22,7 +22,6 @@ import (
 	"example.org/bridge/internal/share"
 )
 
-// The names in the folder of a store, see the package's comment.
 const (
 	formatFile  = "FORMAT"
 	lockFile    = "LOCK"
@@ -76,7 +75,6 @@ func openFolder(ctx context.Context, path string, wait time.Duration, readOnly b
 	return f, nil
 }
 
-// acquire locks the folder as how says.
 func (f *folder) acquire(ctx context.Context, how int, wait time.Duration) error {
 	for end := time.Now().Add(wait); ; {
 		err := syscall.Flock(int(f.lock.Fd()), how|syscall.LOCK_NB)
@@ -125,7 +123,6 @@ func (f *folder) check() (exists bool, err error) {
 	return true, fmt.Errorf("damage was seen before: %s: %w", strings.TrimSpace(string(reason)), errUnusable)
 }
 
-// checkForeign returns an error if a folder without a store holds files that are not a store's.
 func (f *folder) checkForeign() error {
 	entries, err := os.ReadDir(f.path)
 	if err != nil {
@@ -162,7 +159,6 @@ func (f *folder) write(name, text string) error {
 	return syncDir(f.path)
 }
 
-// setAside moves the store away and removes the one that was set aside before.
 func (f *folder) setAside() error {
 	if err := os.RemoveAll(f.in(asideFolder)); err != nil {
 		return err
@@ -180,7 +176,6 @@ func (f *folder) setAside() error {
 
 func formatText(version int) string { return fmt.Sprintf("bridge store %d\n", version) }
 
-// syncDir makes what happened to the names in dir durable.
 func syncDir(dir string) error {
 	d, err := os.Open(dir)
 	if err != nil {
@@ -202,7 +197,6 @@ func unopened(path string, err error) error {
 
 const retryPause = 200 * time.Millisecond
 
-// The lines of the log at the beginning and at the end of an outage.
 const (
 	cannotWrite = "the store cannot write; it retries"
 	canWrite    = "the store can write again"
@@ -222,13 +216,11 @@ type disk struct {
 	unsynced atomic.Pointer[error]
 }
 
-// mayHeal reports whether a write that failed with err may succeed later.
 func mayHeal(err error) bool {
 	heal := []syscall.Errno{syscall.ENOSPC, syscall.EDQUOT, syscall.EFBIG, syscall.EIO, syscall.EROFS, syscall.EMFILE, syscall.ENFILE, syscall.EACCES, syscall.EPERM}
 	return slices.ContainsFunc(heal, func(one syscall.Errno) bool { return errors.Is(err, one) })
 }
 
-// err returns an error while writes are being retried.
 func (d *disk) err() error {
 	if fault := d.fault.Load(); fault != nil {
 		return fmt.Errorf("%w: make room on its disk, or make it writable: %w", store.ErrOutage, *fault)

@@ -52,7 +52,6 @@ func Inspect(ctx context.Context, path string) store.Inspection {
 	return found
 }
 
-// unfit turns the error of peek into a finding.
 func unfit(r *inspect.Report, path string, err error) {
 	switch {
 	case errors.Is(err, store.ErrLocked):

@@ -15,7 +15,6 @@ import (
 	"example.org/bridge/source"
 )
 
-// The first bytes of keys.
 const (
 	epochTag        = 'e'
 	nameTag         = 'n'
@@ -27,7 +26,6 @@ const (
 	entryTag        = 'v'
 )
 
-// errForm is the cause when a value is not what its key says.
 var errForm = errors.New("a value has an unknown form")
 
 func numbered(tag byte, number uint32) []byte {
@@ -52,7 +50,6 @@ type reader struct{ form.Reader }
 
 func readerOf(b []byte) reader { return reader{form.Reader{Rest: b}} }
 
-// byte returns a byte that is at most most.
 func (r *reader) byte(most byte) byte {
 	b := r.Bytes(1)
 	if len(b) == 0 {
@@ -74,7 +71,6 @@ func (r *reader) number() uint32 {
 	return uint32(v)
 }
 
-// end returns errForm unless all was read and fits.
 func (r *reader) end() error {
 	if err := r.End(); err != nil {
 		return fmt.Errorf("%w: %w", errForm, err)
@@ -157,7 +153,6 @@ func (p location) appendPrefix(dst []byte, stream uint32) []byte {
 	return binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint32(append(dst, tag), number), p.row)
 }
 
-// split takes the key of an entry apart: its location, and the entity.
 func split(key []byte) (at location, entity []byte, err error) {
 	if len(key) < 13 {
 		return at, nil, errForm
@@ -201,7 +196,6 @@ func appendHashKey(dst []byte, stream uint32, hash uint64) []byte {
 	return binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint32(append(dst, hashTag), stream), hash)
 }
 
-// hashOf is the hash by which entities are found.
 func hashOf(entity []byte) uint64 { return xxhash.Sum64(entity) }
 
 // The seconds since 1970 of the years 1 to 9999.
@@ -213,11 +207,9 @@ const (
 // second returns the seconds from the year 1 to t, rounded up, as keys have them.
 func second(t time.Time) uint64 { return uint64(t.Add(time.Second-1).Unix() - minSecond) }
 
-// disputedFlag is added to the state of an entry that is disputed.
 const disputedFlag = 0x80
 
-// appendEntry appends an entry without what its key has: the shard and row or, of an absent one,
-// the time.
+// appendEntry leaves out what the key has: the shard and row or, of an absent one, the time.
 func appendEntry(dst []byte, shard uint32, e *store.Entry) []byte {
 	state := byte(e.State)
 	if e.Disputed {

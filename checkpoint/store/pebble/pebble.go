@@ -25,7 +25,6 @@ import (
 var (
 	// errUnusable is returned inside the package for a store that has to be set aside.
 	errUnusable = errors.New("cannot be used")
-	// errReadOnly is returned for changes of a store that was opened to be read.
 	errReadOnly = errors.New("the store was opened to be read")
 )
 
@@ -37,8 +36,7 @@ type Options struct {
 	Log *slog.Logger
 	// memtable is the size of a memtable in bytes. Defaults to 8 MiB; tests choose less.
 	memtable uint64
-	// hash is the hash by which entities are found. Defaults to hashOf; tests choose one that
-	// collides.
+	// hash finds entities. Defaults to hashOf; tests choose one that collides.
 	hash func(entity []byte) uint64
 	// fs is the file system. Defaults to the machine's; tests choose one with faults.
 	fs vfs.FS
@@ -80,8 +78,7 @@ type Store struct {
 	damage   atomic.Pointer[error]
 	damaged  chan struct{}
 	// fresh is nil unless this process has made the store, and once it is full.
-	fresh atomic.Pointer[filter]
-	// readOnly is set by OpenReadOnly.
+	fresh    atomic.Pointer[filter]
 	readOnly bool
 }
 
@@ -207,8 +204,7 @@ func isOutage(err error) bool {
 	return errors.As(err, &errno) && errno != syscall.ENOENT && errno != syscall.EINVAL
 }
 
-// options returns Pebble's options. Memory: two memtables, which Pebble counts against the cache,
-// and the cache.
+// Memory: two memtables, which Pebble counts against the cache, and the cache.
 func (s *Store) options(opts Options) *pebble.Options {
 	log := opts.Log
 	o := &pebble.Options{

@@ -35,7 +35,6 @@ func each(from pebble.Reader, lower, upper []byte, f func(key, value []byte) err
 	return err
 }
 
-// eachNumbered calls f with the numbers that follow a prefix, and the values.
 func eachNumbered(from pebble.Reader, prefix []byte, f func(number uint32, value []byte) error) error {
 	return each(from, prefix, after(prefix), func(key, value []byte) error {
 		if len(key) != len(prefix)+4 {
@@ -65,7 +64,6 @@ func (s *Store) loadNames() (err error) {
 	return err
 }
 
-// eachRegistration calls f with the registrations in the order of their numbers.
 func (s *Store) eachRegistration(from pebble.Reader, f func(r store.Registration)) error {
 	return eachNumbered(from, []byte{registrationTag}, func(number uint32, value []byte) error {
 		r, err := decodeRegistration(number, value)
@@ -151,7 +149,6 @@ func (s *Store) parts(shard uint32, kind store.Kind, from uint64, yield func(sto
 	return errors.Join(err, it.Close())
 }
 
-// unpack returns the entry at a location, with its names.
 func (s *Store) unpack(at location, value []byte) (store.Entry, error) {
 	e, number, err := decodeEntry(at, value)
 	if err != nil {
@@ -201,7 +198,6 @@ func (f *finder) seek(it *pebble.Iterator) bool {
 	return found && bytes.Equal(it.Key(), f.key)
 }
 
-// locations appends to dst the locations of the entities with a hash.
 func (f *finder) locations(stream uint32, hash uint64, dst []location) []location {
 	f.key = appendHashKey(f.key[:0], stream, hash)
 	if f.seek(f.hashes) {
@@ -216,8 +212,7 @@ func (f *finder) entry(at location, stream uint32, entity []byte) bool {
 	return f.seek(f.entries)
 }
 
-// sought is an entity that is looked up, by its index in the call: by its hash, then where it may
-// lie.
+// sought is an entity that is looked up, by its index in the call.
 type sought struct {
 	hash  uint64
 	at    location

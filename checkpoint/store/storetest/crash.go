@@ -64,7 +64,6 @@ func CrashBatch(n uint64, size int) *store.Batch {
 	return b
 }
 
-// reads are calls that tell two stores apart, by what they read.
 func reads() map[string]func(s store.Store) (any, error) {
 	all := map[string]func(s store.Store) (any, error){"the image": func(s store.Store) (any, error) { return s.Load(ctx) }}
 	for _, key := range crashShards {
@@ -107,7 +106,6 @@ func reads() map[string]func(s store.Store) (any, error) {
 	return all
 }
 
-// difference returns what of s is not as in another store.
 func difference(s, other store.Store) error {
 	for what, read := range reads() {
 		got, err := read(s)

@@ -94,7 +94,6 @@ func Entry(n uint64) store.Entry {
 
 func entity(n uint64) []byte { return fmt.Appendf(nil, "customer+%05d", n) }
 
-// view returns a batch that gives entities with the numbers from to last their entries.
 func view(stream string, first, last uint64) *store.Batch {
 	v := store.ViewChange{Stream: stream}
 	for n := first; n <= last; n++ {
@@ -113,7 +112,6 @@ func partsFrom(s store.Store, key store.Key, kind store.Kind, from uint64) (list
 	return list, nil
 }
 
-// scanAll returns the entries of a stream in the order of their entities.
 func scanAll(s store.Store, stream string) (list []store.Change, err error) {
 	for c, err := range s.Scan(ctx, stream) {
 		if err != nil {
@@ -188,7 +186,6 @@ func in(shard string, row, n uint64) store.Change {
 	return store.Change{Entity: entity(n), Entry: e}
 }
 
-// changes returns a batch with changes of the view of orders.
 func changes(list ...store.Change) *store.Batch {
 	return &store.Batch{Views: []store.ViewChange{{Stream: Orders.Stream, Changes: list}}}
 }
