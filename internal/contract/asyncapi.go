@@ -25,7 +25,6 @@ type Server struct {
 	KeyBinding string
 }
 
-// keyOrID describes the key of a message.
 const keyOrID = "The key of the entity; of a stream without KEY the id of the row."
 
 // document is an AsyncAPI document, version 3.0.0. https://www.asyncapi.com/docs/reference
@@ -68,7 +67,6 @@ func AsyncAPI(domain string, servers []Server, streams []Stream) ([]byte, error)
 	return text(all)
 }
 
-// add describes a stream: its messages, and a channel for each destination.
 func (d *document) add(s *Stream, binding string) error {
 	for _, op := range operations[s.Kind] {
 		schema, err := s.schema(op)
@@ -126,7 +124,6 @@ func (d *document) send(destination, message string) {
 	}
 }
 
-// headers returns the schema of the headers of a kind of message; docs/events.md explains them.
 func headers(of *Stream, op event.Op) object {
 	text := func(description string) object { return object{"type": "string", "description": description} }
 	is := func(value string) object { return object{"const": value} }
@@ -185,7 +182,6 @@ var (
 	}
 )
 
-// example returns an event of an operation, of a row that no table has.
 func (t *Table) example(op event.Op) (json.RawMessage, error) {
 	row := event.Row{Row: source.Row{ID: 1, Values: make([][]byte, len(t.Columns.List))}, Read: time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)}
 	for i, column := range t.Columns.List {

@@ -37,7 +37,6 @@ type Table struct {
 // encoder says what all tables of the stream have in common: types, version and format.
 func (s *Stream) encoder() *event.Encoder { return s.Tables[0].Encoder }
 
-// contentType returns that of the messages of the stream.
 func (s *Stream) contentType() string {
 	switch s.encoder().Format() {
 	case event.FormatCloudEvents:
@@ -48,7 +47,6 @@ func (s *Stream) contentType() string {
 	return sink.ContentType
 }
 
-// operations are the operations of each kind of stream, in the order in which they are described.
 var operations = map[event.Kind][]event.Op{
 	event.Capability: {event.Added, event.Modified, event.Deleted},
 	event.Release:    {event.Published},
@@ -70,7 +68,6 @@ func Schemas(streams []Stream) ([]byte, error) {
 	return text(all)
 }
 
-// schema returns the schema of the events of an operation.
 func (s *Stream) schema(op event.Op) (object, error) {
 	general, err := event.Schema(s.Kind, op)
 	if err != nil {
@@ -135,7 +132,6 @@ func cloudEvent(document object) object {
 	}
 }
 
-// data returns the schema of data: one for all tables, or one for each shape that tables have.
 func (s *Stream) data(general object, op event.Op) object {
 	var shapes []object
 	var tables, hashes [][]string
@@ -166,7 +162,6 @@ func (s *Stream) data(general object, op event.Op) object {
 	return object{"description": "The tables of the stream have different columns.", "anyOf": anyOf}
 }
 
-// some names tables, the first few of them.
 func some(tables []string) string {
 	const most = 8
 	if more := len(tables) - most; more > 0 {
@@ -175,7 +170,6 @@ func some(tables []string) string {
 	return strings.Join(tables, ", ")
 }
 
-// shape returns the schema of data of one table: its columns, and what every event has.
 func (t *Table) shape(general object, op event.Op) object {
 	properties, required := object{}, []any{}
 	for _, m := range t.Encoder.Members(op == event.Deleted) {
@@ -209,7 +203,6 @@ var forms = map[source.Kind]object{
 	source.Timestamp: {"type": "string", "format": "date-time"},
 }
 
-// memberSchema returns the schema of a member, which is that of a column.
 func memberSchema(m event.Member, column source.Column) object {
 	s := maps.Clone(forms[column.Kind])
 	text := "Column " + column.Name + "."
@@ -226,7 +219,6 @@ func memberSchema(m event.Member, column source.Column) object {
 	return s
 }
 
-// object is a JSON object.
 type object = map[string]any
 
 // get returns the value at a path of members, nil if there is none.
@@ -250,7 +242,6 @@ func set(o object, value any, path ...string) {
 	o[path[len(path)-1]] = value
 }
 
-// without returns the object without some of its members.
 func without(o object, names ...string) object {
 	o = maps.Clone(o)
 	maps.DeleteFunc(o, func(name string, _ any) bool { return slices.Contains(names, name) })
