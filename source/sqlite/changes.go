@@ -154,8 +154,6 @@ func (f valueForm) moment(normal string, open int64) (time.Time, error) {
 	return at, nil
 }
 
-// storedLayout returns how a text like the given one writes a moment, in which steps, and in which
-// zone.
 func (f valueForm) storedLayout(stored string) (layout string, step time.Duration, zone *time.Location) {
 	if f.kind == source.Date {
 		// A day may be stored with the time of day or without.

@@ -19,8 +19,7 @@ type idColumn struct {
 	source.IDColumn
 }
 
-// idColumnOf says how the values of a column are read that has ids with a format, or why it cannot
-// have them.
+// idColumnOf returns why a column cannot have ids with a format, empty where it can.
 func idColumnOf(format source.IDFormat, column sqltable.Column, index *sqltable.Index) (id idColumn, why string) {
 	id.Format, id.name = format, quoteName(column.Name)
 	switch column.Kind {
@@ -43,10 +42,8 @@ func idColumnOf(format source.IDFormat, column sqltable.Column, index *sqltable.
 	return id, ""
 }
 
-// literal returns a value as SQL.
 func (c idColumn) literal(v []byte) string { return sqltable.IDLiteral(c.IDColumn, v) }
 
-// number returns the number of a stored value.
 func (c idColumn) number(v driver.Value) (uint64, error) {
 	switch v := v.(type) {
 	case string:
@@ -61,8 +58,7 @@ func (c idColumn) number(v driver.Value) (uint64, error) {
 	return 0, fmt.Errorf("%w: the id %v is stored as a %T: correct or delete the row", source.ErrUnfit, v, v)
 }
 
-// page returns the statement of a page up to the end of its condition, without a limit: the reader
-// ends it behind all rows of an id.
+// formatPage has no limit: the reader ends it behind all rows of an id.
 func (s *shard) formatPage(q source.Query) string {
 	id, where := s.shape.ids, ""
 	if q.After > 0 {
@@ -94,7 +90,6 @@ func (c idColumn) within(ranges []source.Range) string {
 	return b.String() + ") SELECT * FROM bridge_ranges) CROSS JOIN "
 }
 
-// readFormatPage reads a page of ids with a format.
 func (s *shard) readFormatPage(ctx context.Context, c *session, q source.Query, p *source.Page) error {
 	enough, first, before := false, 0, 0
 	full, err := s.readRows(ctx, c, s.formatPage(q), nil, func(row []driver.Value) (full bool, err error) {
@@ -175,7 +170,6 @@ func (s *shard) readFormatChanges(ctx context.Context, c *session, q source.Chan
 	return sqltable.Close(rows, err)
 }
 
-// cursor returns the id of a stored value with its text.
 func (c idColumn) cursor(v driver.Value) (at source.Cursor, err error) {
 	if at.ID, err = c.number(v); err == nil {
 		at.Row = string(c.AppendText(nil, bytesOf(v)))

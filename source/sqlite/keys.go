@@ -143,11 +143,9 @@ func (l lookup) distinct(keys [][][]byte) (searched [][][]byte) {
 	return searched
 }
 
-// forms is the number of ways in which a plain value may be stored: as a text, as bytes, as a
-// number.
+// forms is the number of ways in which a plain value may be stored: text, bytes, number.
 const forms = 3
 
-// keys returns the statement for the rows whose first index columns hold one of searched.
 func (q queries) keys(l lookup, searched [][][]byte) (statement string, args []driver.NamedValue) {
 	if len(searched) == 0 || len(l.parts) == 0 {
 		bound := " AND FALSE"
@@ -182,8 +180,7 @@ func (q queries) keys(l lookup, searched [][][]byte) (statement string, args []d
 	return strings.Replace(q.byKey, keysSlot, b.String(), 1), args
 }
 
-// storedForms returns what SQLite may hold of a plain value: a text, bytes, or a number, NULL where
-// it shows none.
+// storedForms returns what SQLite may hold of a plain value, NULL where it shows no number.
 func storedForms(v []byte) [forms]driver.Value {
 	text := string(v)
 	stored := [forms]driver.Value{text, append([]byte{}, v...), nil}

@@ -95,7 +95,6 @@ func (s *shard) appendRow(row []driver.Value, p *source.Page) error {
 	return nil
 }
 
-// rowID returns the id of a row.
 func (sh *shape) rowID(v driver.Value) (uint64, error) {
 	if sh.ids.Format != "" {
 		return sh.ids.number(v)
@@ -171,7 +170,6 @@ func pageQuery(t string, sh *shape, from string) string {
 		id, highest = sh.ids.name, "CASE typeof(m) WHEN 'null' THEN '0' ELSE typeof(m) || ' ' || hex(m) END"
 	}
 	b.WriteString("SELECT (SELECT schema_version FROM pragma_schema_version) || ' ' || (SELECT " + highest + " FROM (SELECT MAX(" + id + ") AS m FROM " + t + "))")
-	// What is beside the columns.
 	beside, none := "", ""
 	if sh.filter != "" {
 		beside, none = ", "+source.Unmatched(sh.filter), ", NULL"

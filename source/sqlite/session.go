@@ -29,8 +29,7 @@ type session struct {
 	rawConn
 	connector *connector
 	// file is what path named when the connection was opened.
-	file fs.FileInfo
-	// identity tells files apart.
+	file     fs.FileInfo
 	identity string
 }
 
@@ -111,7 +110,6 @@ func number(err error) int {
 	return 0
 }
 
-// isLocked reports whether err says that another connection holds a lock.
 func isLocked(err error) bool {
 	switch number(err) {
 	case codes.SQLITE_BUSY, codes.SQLITE_LOCKED, codes.SQLITE_PROTOCOL:
@@ -120,8 +118,6 @@ func isLocked(err error) bool {
 	return false
 }
 
-// mayBeStale reports whether err can come from columns or indexes that changed since they were
-// read.
 func mayBeStale(err error) bool {
 	switch number(err) {
 	case codes.SQLITE_ERROR, codes.SQLITE_SCHEMA:

@@ -96,7 +96,6 @@ func (s *Source) do(ctx context.Context, fn func(ctx context.Context, c *session
 	return s.retryLocked(ctx, func(c *session) error { return fn(ctx, c) })
 }
 
-// retryLocked runs fn on a connection, again and again while the database is locked.
 func (s *Source) retryLocked(ctx context.Context, fn func(*session) error) error {
 	pause := backoff.Backoff{First: 2 * time.Millisecond, Max: 100 * time.Millisecond}
 	for {
@@ -117,7 +116,6 @@ type rawConn interface {
 	driver.Validator
 }
 
-// query runs a small query; see [sqltable.Query].
 func (s *session) query(ctx context.Context, query string, each func(get func(name string) string), args ...string) error {
 	return sqltable.Query(ctx, s, query, each, args...)
 }
@@ -134,8 +132,7 @@ type guest struct {
 	// header is open for reading its first page until close: closing it any earlier would drop the
 	// locks that SQLite holds on the file. It is nil while there was no need to look.
 	header *os.File
-	// file is what header is.
-	file fs.FileInfo
+	file   fs.FileInfo
 }
 
 // check returns an error while reading file would create files that belong to the wrong user.

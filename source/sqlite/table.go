@@ -36,7 +36,6 @@ type shape struct {
 // column the column's name as SQL, with the collation of the index.
 type modifiedOrder struct{ by, column string }
 
-// inspection judges one table, with what the schema says of it.
 type inspection struct {
 	*shard
 	sqltable.Inspection
@@ -71,14 +70,11 @@ func (s *shard) createUnique(columns ...string) string {
 	return "CREATE UNIQUE INDEX " + name + " ON " + quoteName(s.table.Table) + " (" + sqltable.Quote(`"`, columns...) + ")"
 }
 
-// createModifiedIndex returns the statement that makes the index that updates are found by.
 func (s *shard) createModifiedIndex(modified string) string {
 	return fmt.Sprintf("CREATE INDEX %s ON %s (%s)", quoteName(s.table.Table+"_"+modified+"_"+s.spec.ID),
 		quoteName(s.table.Table), sqltable.Quote(`"`, modified, s.spec.ID))
 }
 
-// readShape asks for the columns of the table and checks them against the spec. It returns the
-// masks of the columns, too.
 func (s *shard) readShape(ctx context.Context, c *session) (*shape, source.Masks, error) {
 	t := s.inspection(source.Expected{Spec: s.spec})
 	if err := t.read(ctx, c); err != nil {
@@ -390,7 +386,6 @@ func parseType(declared string) source.Kind {
 
 func isBoolean(declared string) bool { return strings.HasPrefix(typeName(declared), "BOOL") }
 
-// mayBeTime reports whether a column of this kind can hold times although its type does not say so.
 func mayBeTime(kind source.Kind, declared string) bool {
 	switch kind {
 	case source.Int:
@@ -418,7 +413,6 @@ var (
 	autoIncrement = regexp.MustCompile(`(?i)(?:^|[^\w$[:^ascii:]])AUTOINCREMENT(?:$|[^\w$[:^ascii:]])`)
 )
 
-// isAutoIncrement reports whether a CREATE TABLE has the keyword AUTOINCREMENT.
 func isAutoIncrement(statement string) bool {
 	return autoIncrement.MatchString(quotedSQL.ReplaceAllString(statement, " "))
 }
