@@ -24,17 +24,27 @@ import (
 func TestPublish(t *testing.T) {
 	broker := testenv.OwnNATS(t)
 
-	t.Run("a subject that moves to another stream is followed", func(t *testing.T) {
-		name := testenv.NewStreamName()
-		broker.CreateStream(t, natsjs.StreamConfig{Name: name, Subjects: []string{name + ".>"}})
-		s := open(t, jetstream.Options{Connection: at(broker.URL(), "")})
-		mustPublish(t, s, messages(name+".a", "before", 10, 10))
+	move := func(how func(name string)) func(t *testing.T) {
+		return func(t *testing.T) {
+			name := testenv.NewStreamName()
+			broker.CreateStream(t, natsjs.StreamConfig{Name: name, Subjects: []string{name + ".>"}})
+			s := open(t, jetstream.Options{Connection: at(broker.URL(), "")})
+			mustPublish(t, s, messages(name+".a", "before", 10, 10))
+			how(name)
+			other := broker.CreateStream(t, natsjs.StreamConfig{Subjects: []string{name + ".a"}})
+			after := messages(name+".a", "after", 100, 10)
+			mustPublish(t, s, after)
+			wantWhole(t, testenv.Consume(t, other, ""), after)
+		}
+	}
+	t.Run("a subject that moves to another stream is followed", move(func(name string) {
 		update(t, broker, name, func(c *natsjs.StreamConfig) { c.Subjects = []string{name + ".elsewhere"} })
-		other := broker.CreateStream(t, natsjs.StreamConfig{Subjects: []string{name + ".a"}})
-		after := messages(name+".a", "after", 100, 10)
-		mustPublish(t, s, after)
-		wantWhole(t, testenv.Consume(t, other, ""), after)
-	})
+	}))
+	t.Run("so is one whose stream is deleted", move(func(name string) {
+		if err := broker.JetStream(t).DeleteStream(t.Context(), name); err != nil {
+			t.Error(err)
+		}
+	}))
 
 	t.Run("a limit that changes under way is followed", func(t *testing.T) {
 		s, _, name := onStream(t, broker, natsjs.StreamConfig{})

@@ -90,6 +90,12 @@ func (w *worker) attend(ctx context.Context, wire *wire) {
 		}
 		former := w.ref
 		r, err := w.begin(ctx, wire)
+		if errors.Is(err, errMoved) {
+			for _, c := range w.calls {
+				c.fail(err)
+			}
+			continue
+		}
 		if err != nil {
 			if ctx.Err() == nil && wire.Alive() {
 				w.session = nil
@@ -236,7 +242,10 @@ func lookup(ctx context.Context, js jetstream.JetStream, o *Options, name string
 		return stream, nil
 	case !errors.Is(err, jetstream.ErrStreamNotFound):
 		return nil, fmt.Errorf("ask for the stream %s: %w", name, err)
-	case !o.CreateStream || name != o.Stream:
+	case o.Stream == "":
+		// Its subjects may be another's by now.
+		return nil, errMoved
+	case !o.CreateStream:
 		return nil, option.Errorf("the stream %s does not exist: create it, or set %s=true", name, option.NATSCreateStream)
 	}
 	if o.Bucket != "" {
