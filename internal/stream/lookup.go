@@ -138,9 +138,9 @@ func (g *registrar) findTPs(ctx context.Context, s *stream) (list, gone []looked
 		}
 		if !short || check == rechecks {
 			if !s.Release {
-				gone = lacking(known, list)
+				gone, err = g.lacking(ctx, known, list)
 			}
-			return list, gone, nil
+			return list, gone, err
 		}
 		if err := backoff.Pause(ctx, g.c.opts.Recheck); err != nil {
 			return nil, nil, err
@@ -148,20 +148,30 @@ func (g *registrar) findTPs(ctx context.Context, s *stream) (list, gone []looked
 	}
 }
 
-// lacking returns the partitions that a topic lacks since it was made again: what they held is
-// lost. A topic that stays keeps its partitions.
-func lacking(known map[string]store.Registration, list []lookedUp) (gone []lookedUp) {
+// lacking returns the partitions that a topic lacks since it was made again, and the streams that
+// were deleted and whose subjects others have: what they held is lost. A topic that stays keeps its
+// partitions. A stream may be there without the subjects.
+func (g *registrar) lacking(ctx context.Context, known map[string]store.Registration, list []lookedUp) (gone []lookedUp, err error) {
 	made, there := make(map[string]string), make(map[string]bool)
 	for i := range list {
 		made[list[i].Destination], there[list[i].Name] = list[i].Incarnation, true
 	}
 	for name, was := range known {
-		topic, _, _ := strings.Cut(name, "/")
-		if id, is := made[topic]; is && id != was.Incarnation && !there[name] {
+		topic, _, isPartition := strings.Cut(name, "/")
+		id, is := made[topic]
+		is = is && id != was.Incarnation
+		if last := max(was.Next, was.High.Offset+1) - 1; !isPartition && !there[name] && len(list) > 0 && last > 0 {
+			span := sink.Span{TP: name, Incarnation: was.Incarnation, From: last, To: last + 1}
+			_, err := g.c.opts.Reader.Read(ctx, span, func(*sink.Stored) error { return nil })
+			if is = errors.Is(err, sink.ErrGone); ctx.Err() != nil {
+				return nil, context.Cause(ctx)
+			}
+		}
+		if is && !there[name] {
 			gone = append(gone, lookedUp{TP: sink.TP{Name: name, Destination: topic}, was: was, finding: another})
 		}
 	}
-	return gone
+	return gone, nil
 }
 
 // compare compares a TP with its registration, but for anchors.

@@ -356,6 +356,10 @@ func (s *stage) onBus(name string, w []string) bool {
 	switch name {
 	case "make": // TP, or make it again
 		s.bus.make(w[0])
+	case "delete": // TP
+		s.bus.mu.Lock()
+		delete(s.bus.logs, w[0])
+		s.bus.mu.Unlock()
 	case "topic": // NAME TP...
 		s.bus.mu.Lock()
 		s.bus.topics[w[0]] = w[1:]

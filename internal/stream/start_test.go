@@ -96,6 +96,9 @@ func TestAnotherTopicIsReadAgain(t *testing.T) {
 		"it was made again with fewer partitions": `
 			make t/0; make t/1; topic t t/0 t/1; to t; says a 5 1 in=t/0; says b 5 2 in=t/1; start; disputed;
 			topic t t/0; make t/0; start; disputed a b; due; in-force 1 3; in-force 2 0; start; registered t/0 3`,
+		"it was deleted, and another one has its subjects": `
+			make A; topic t A; to t; says a 5 1 in=A; says b 5 2 in=A; start; make B; topic t B; start; disputed;
+			delete A; start; disputed a b; due; in-force 1 0; start; registered B 2`,
 		"another broker does not know of a partition yet": `
 			make t/0; make t/1; topic t t/0 t/1; to t; says a 5 1 in=t/0; says b 5 2 in=t/1; start; topic t t/0; start; disputed`,
 		"it lost a late message and what came behind it, and others have refilled": `
