@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"example.org/bridge/tests/must"
 	"example.org/bridge/tests/testall"
 	"example.org/bridge/tests/testenv"
 	"example.org/bridge/tests/world"
@@ -36,17 +37,17 @@ func emptyRoot(t testing.TB, authorities string) string {
 	dir := t.TempDir()
 	// The folders of the tests are closed to others.
 	for parent := dir; parent != os.TempDir() && parent != "/"; parent = filepath.Dir(parent) {
-		check(t, os.Chmod(parent, 0o755))
+		must.OK(t, os.Chmod(parent, 0o755))
 	}
 	root := filepath.Join(dir, "root")
 	for _, folder := range []string{"etc/ssl/certs", "var/lib/bridge", "tmp"} {
-		check(t, os.MkdirAll(filepath.Join(root, folder), 0o755))
+		must.OK(t, os.MkdirAll(filepath.Join(root, folder), 0o755))
 	}
 	for _, folder := range []string{"var/lib/bridge", "tmp"} {
-		check(t, os.Chown(filepath.Join(root, folder), imageUser, imageUser))
+		must.OK(t, os.Chown(filepath.Join(root, folder), imageUser, imageUser))
 	}
 	bundle := put(t, authorities, filepath.Join(root, "etc/ssl/certs/ca-certificates.crt"))
-	check(t, os.Chmod(bundle, 0o644))
+	must.OK(t, os.Chmod(bundle, 0o644))
 	staticBinary(t, filepath.Join(root, "bridge"))
 	return root
 }
@@ -93,7 +94,7 @@ func TestTheStaticBinaryRunsInAnEmptyRoot(t *testing.T) {
 	log := new(world.Log)
 	bridge := command("run")
 	bridge.Stdout, bridge.Stderr = log, log
-	check(t, bridge.Start())
+	must.OK(t, bridge.Start())
 	ended := make(chan error, 1)
 	go func() { ended <- bridge.Wait() }()
 	t.Cleanup(func() {
@@ -113,7 +114,7 @@ func TestTheStaticBinaryRunsInAnEmptyRoot(t *testing.T) {
 			return err == nil
 		})
 	}
-	check(t, bridge.Process.Signal(syscall.SIGTERM))
+	must.OK(t, bridge.Process.Signal(syscall.SIGTERM))
 	select {
 	case err := <-ended:
 		if err != nil {
@@ -136,7 +137,7 @@ func TestFigures(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "bridge")
 	staticBinary(t, path)
 	info, err := os.Stat(path)
-	check(t, err)
+	must.OK(t, err)
 	table := newSecured(t, testenv.MariaDB(t))
 	insertSecured(table)
 	e := secured("").With(world.Env{"BRIDGE_SOURCE_URL": table.URL, "BRIDGE_SINK_URL": "stdout:", "BRIDGE_STABILITY_WINDOW": "1s"})

@@ -12,6 +12,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"example.org/bridge/tests/must"
 	"example.org/bridge/tests/testall"
 	"example.org/bridge/tests/testenv"
 	"example.org/bridge/tests/world"
@@ -242,8 +243,7 @@ func TestCheckFindsWhatIsWrongWithABus(t *testing.T) {
 // allow lets the user of a broker with SASL do something with a topic or a group.
 func allow(t *testing.T, kafka *testenv.KafkaServer, operation kmsg.ACLOperation, kind kmsg.ACLResourceType, name string) {
 	t.Helper()
-	client, err := kgo.NewClient(kgo.SeedBrokers(kafka.Brokers()...))
-	check(t, err)
+	client := must.Get(kgo.NewClient(kgo.SeedBrokers(kafka.Brokers()...)))(t)
 	defer client.Close()
 	grant := kmsg.NewCreateACLsRequestCreation()
 	grant.ResourceType, grant.ResourceName, grant.ResourcePatternType = kind, name, kmsg.ACLResourcePatternTypeLiteral
@@ -255,12 +255,10 @@ func allow(t *testing.T, kafka *testenv.KafkaServer, operation kmsg.ACLOperation
 	if err == nil {
 		err = kerr.ErrorForCode(response.Results[0].ErrorCode)
 	}
-	check(t, err)
+	must.OK(t, err)
 }
 
 func update(t *testing.T, b *world.Bus, config jetstream.StreamConfig) {
 	t.Helper()
-	if _, err := b.NATS.JetStream(t).UpdateStream(t.Context(), config); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(b.NATS.JetStream(t).UpdateStream(t.Context(), config))(t)
 }

@@ -12,6 +12,7 @@ import (
 
 	_ "modernc.org/sqlite"
 
+	"example.org/bridge/tests/must"
 	"example.org/bridge/tests/testall"
 	"example.org/bridge/tests/testenv"
 	"example.org/bridge/tests/world"
@@ -217,9 +218,7 @@ func TestCheckFindsWhatIsWrongWithACheckpoint(t *testing.T) {
 		for _, args := range []string{"orders orders 5000", "orders orders_old 7", "bills bills 9"} {
 			// By the folder alone any name is taken.
 			folder := world.Env{"BRIDGE_CHECKPOINT_URL": e["BRIDGE_CHECKPOINT_URL"]}
-			if status, _, stderr := world.Command(t, folder, append([]string{"checkpoint", "set"}, strings.Fields(args)...)...); status != 0 {
-				t.Fatal(stderr)
-			}
+			types(t, folder, 0, append([]string{"checkpoint", "set"}, strings.Fields(args)...)...)
 		}
 		r := runCheck(t, e)
 		if f := r.find("ids-reused"); len(f) != 1 || f[0].Severity != "unsafe" || !strings.Contains(f[0].Statement, "bridge checkpoint set orders orders 0\nbridge checkpoint set orders orders 2") {
@@ -229,16 +228,14 @@ func TestCheckFindsWhatIsWrongWithACheckpoint(t *testing.T) {
 			t.Errorf("found %+v", r.findings())
 		}
 		for _, command := range []string{"bridge checkpoint reset orders", "bridge checkpoint reset bills"} {
-			if status, _, stderr := world.Command(t, e, strings.Fields(command)[1:]...); status != 0 {
-				t.Fatal(stderr)
-			}
+			types(t, e, 0, strings.Fields(command)[1:]...)
 		}
 		mustBeSilent(t, e)
 	})
 	t.Run("a checkpoint that is not one", func(t *testing.T) {
 		_, e := shop(t, server)
 		path := strings.TrimPrefix(e["BRIDGE_CHECKPOINT_URL"], "file:")
-		check(t, os.WriteFile(path, []byte("a shopping list"), 0o600))
+		must.OK(t, os.WriteFile(path, []byte("a shopping list"), 0o600))
 		mustFind(t, e, "unsafe", "checkpoint-foreign", path)
 	})
 	t.Run("a checkpoint that cannot be written", func(t *testing.T) {

@@ -16,6 +16,7 @@ import (
 	"example.org/bridge/client/jetstream"
 	"example.org/bridge/client/kafka"
 	"example.org/bridge/event"
+	"example.org/bridge/tests/must"
 	"example.org/bridge/tests/testall"
 	"example.org/bridge/tests/testenv"
 	"example.org/bridge/tests/world"
@@ -56,11 +57,10 @@ func TestAClientTableIsTheTable(t *testing.T) {
 // followTable runs a client.Table of the stream of entities until the test ends.
 func followTable(t *testing.T, p *world.Publisher) *client.Table {
 	t.Helper()
-	table, err := client.NewTable(clientBus(t, p.Bus), client.Options{
+	table := must.Get(client.NewTable(clientBus(t, p.Bus), client.Options{
 		Stream: world.Strict, Destinations: []string{clientReads(p)}, RefreshEvery: time.Second, KeepFor: 20 * time.Second,
 		Logger: slog.New(slog.NewTextHandler(io.Discard, nil)),
-	})
-	check(t, err)
+	}))(t)
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- table.Run(ctx) }()
@@ -90,7 +90,7 @@ func clientBus(t *testing.T, b *world.Bus) client.Bus {
 	} else {
 		bus, err = jetstream.New(jetstream.Options{URLs: []string{b.NATS.URL()}})
 	}
-	check(t, err)
+	must.OK(t, err)
 	return bus
 }
 
@@ -102,22 +102,16 @@ func clientReads(p *world.Publisher) string {
 // equalsTable waits until a client.Table is the table of the database.
 func equalsTable(t *testing.T, w *world.World, table *client.Table) {
 	t.Helper()
-	wrong := ""
-	differs := func() bool {
+	world.Until(t, time.Minute, "the client's table is that of the database", func() any {
 		var messages []world.Message
 		for e := range table.All() {
 			messages = append(messages, world.Message{Key: e.Key, Value: e.Body, Headers: map[string]string{"bridge-stream": e.Stream}})
 		}
-		wrong = w.Difference(world.Strict, messages)
-		return wrong != ""
-	}
-	deadline := time.Now().Add(3 * time.Minute)
-	for differs() {
-		if time.Now().After(deadline) {
-			t.Fatalf("the table has %d entities and differs: %s\n%+v %v", table.Len(), wrong, table.Stats(), table.Err())
+		if wrong := w.Difference(world.Strict, messages); wrong != "" {
+			return fmt.Sprintf("it has %d entities: %s\n%+v %v", table.Len(), wrong, table.Stats(), table.Err())
 		}
-		world.Pause(100 * time.Millisecond)
-	}
+		return nil
+	})
 	if table.Len() == 0 {
 		t.Error("there is nothing: the test shows nothing")
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"example.org/bridge/event"
+	"example.org/bridge/tests/must"
 	"example.org/bridge/tests/testall"
 	"example.org/bridge/tests/testenv"
 	"example.org/bridge/tests/world"
@@ -252,14 +253,7 @@ func newKeyUpdates(t *testing.T, b *world.Bus) *keyUpdates {
 // do executes statements in one transaction.
 func (k *keyUpdates) do(statements ...string) {
 	k.Helper()
-	tx, err := k.world.DB.Begin()
-	check(k, err)
-	for _, s := range statements {
-		if _, err := tx.Exec(s); err != nil {
-			k.Fatal(err)
-		}
-	}
-	check(k, tx.Commit())
+	must.OK(k, k.world.Open(statements...).Commit())
 }
 
 // texts returns what the messages from one on say, such as "added db+0".

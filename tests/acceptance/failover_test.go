@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"example.org/bridge/tests/must"
 	"example.org/bridge/tests/testall"
 	"example.org/bridge/tests/testenv"
 	"example.org/bridge/tests/world"
@@ -103,7 +104,7 @@ func (f *failover) uptime(server *testenv.DatabaseServer) (seconds int) {
 	db := server.Root(f.t)
 	defer func() { _ = db.Close() }()
 	var name string
-	check(f.t, db.QueryRow("SHOW STATUS LIKE 'Uptime'").Scan(&name, &seconds))
+	must.OK(f.t, db.QueryRow("SHOW STATUS LIKE 'Uptime'").Scan(&name, &seconds))
 	return seconds
 }
 
@@ -154,13 +155,9 @@ func (f *failover) resolve() {
 		t.Errorf("%d messages are on the bus, want %d", n, lastID)
 	}
 
-	if status, _, stderr := world.Command(t, f.env.With(world.Env{"BRIDGE_HTTP_ADDR": f.Daemon.Env["BRIDGE_HTTP_ADDR"]}), strings.Fields(typed[partStream])[1:]...); status != 0 {
-		t.Fatalf("%s: status %d, %s", typed[partStream], status, stderr)
-	}
+	types(t, f.env.With(world.Env{"BRIDGE_HTTP_ADDR": f.Daemon.Env["BRIDGE_HTTP_ADDR"]}), 0, strings.Fields(typed[partStream])[1:]...)
 	f.Ends()
-	if status, _, stderr := world.Command(t, f.env.With(world.Env{"BRIDGE_CHECKPOINT_URL": f.Daemon.Env["BRIDGE_CHECKPOINT_URL"]}), strings.Fields(typed[factStream])[1:]...); status != 0 {
-		t.Fatalf("%s: status %d, %s", typed[factStream], status, stderr)
-	}
+	types(t, f.env.With(world.Env{"BRIDGE_CHECKPOINT_URL": f.Daemon.Env["BRIDGE_CHECKPOINT_URL"]}), 0, strings.Fields(typed[factStream])[1:]...)
 	f.Start()
 	f.passed(survivor + further)
 	want := map[string]map[string]string{factStream: {}, partStream: {}}

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"example.org/bridge/tests/must"
 	"example.org/bridge/tests/testall"
 	"example.org/bridge/tests/testenv"
 	"example.org/bridge/tests/world"
@@ -47,7 +48,7 @@ func TestIDsThatAreNotIntegers(t *testing.T) {
 			world.Pause(world.Between(0, time.Second))
 			p.Start()
 		}
-		check(t, late.Commit())
+		must.OK(t, late.Commit())
 		// Longer than what is read again each second, and at first by a process that begins.
 		world.Pause(25 * time.Second)
 		stop()
@@ -61,14 +62,14 @@ func TestIDsThatAreNotIntegers(t *testing.T) {
 		// What a start has due is over then.
 		p.Reconcile("ulids", "uuids")
 		reconciled := p.Metric(reconciledRows)
-		check(t, far.Commit())
+		must.OK(t, far.Commit())
 		f.allThere("rows of a transaction that was open longer than the look-back")
 		if n := p.Metric(reconciledRows); n != reconciled {
 			t.Errorf("a reconcile has read %v rows meanwhile", n-reconciled)
 		}
 
 		w.Exec("UPDATE uuids SET v = -2 WHERE v % 7 = 0")
-		world.Eventually(t, time.Minute, "updates with MODIFIED", func() bool { return f.same("uuids") })
+		f.allThere("updates with MODIFIED", "uuids")
 		w.Exec("UPDATE ulids SET v = -1 WHERE v % 5 = 0")
 		w.Exec("DELETE FROM ulids WHERE v % 50 = 1")
 		w.Exec("DELETE FROM uuids WHERE v % 50 = 1")
@@ -76,8 +77,8 @@ func TestIDsThatAreNotIntegers(t *testing.T) {
 		p.Start()
 		world.AwaitReady(t, p.Daemon)
 		p.Reconcile("ulids", "uuids")
+		f.allThere("what a reconcile finds")
 		for _, table := range []string{"ulids", "uuids"} {
-			world.Eventually(t, time.Minute, "the fold of "+table+" is the table", func() bool { return f.same(table) })
 			if _, repeated := f.fold(table); b.Once() && repeated > 0 {
 				t.Errorf("%s: %d events came twice", table, repeated)
 			}
@@ -111,23 +112,21 @@ func (f *formatted) insert(db execer, n int) {
 		f.n++
 		ulid := new(big.Int).Or(new(big.Int).Lsh(big.NewInt(ms), 80), next.Add(next, big.NewInt(1)))
 		_, err := db.Exec("INSERT INTO ulids VALUES (?, ?)", crockford(ulid), f.n)
-		check(f, err)
+		must.OK(f, err)
 		uuid := make([]byte, 16)
 		_, _ = rand.Read(uuid)
 		big.NewInt(ms).FillBytes(uuid[:6])
 		// Some share all that comes first.
 		uuid[6], uuid[7], uuid[8] = 0x70, uuid[7]&3, 0x80|uuid[8]&1
 		_, err = db.Exec("INSERT INTO uuids (id, v) VALUES (?, ?)", uuid, f.n)
-		check(f, err)
+		must.OK(f, err)
 	}
 }
 
 // open inserts rows and leaves their transaction open.
 func (f *formatted) open() *sql.Tx {
 	f.Helper()
-	tx, err := f.w.DB.BeginTx(f.Context(), nil)
-	check(f, err)
-	f.Cleanup(func() { _ = tx.Rollback() })
+	tx := f.w.Open()
 	f.insert(tx, 20)
 	return tx
 }
@@ -163,23 +162,16 @@ func (f *formatted) rows(table string) map[string]string {
 	return rows
 }
 
-// same reports whether the bus folds to a table.
-func (f *formatted) same(table string) bool {
+// allThere waits until the bus folds to both tables, or to those that are named.
+func (f *formatted) allThere(what string, tables ...string) {
 	f.Helper()
-	folded, _ := f.fold(table)
-	rows := f.rows(table)
-	for id, v := range rows {
-		if folded[id] != v {
-			return false
-		}
+	if tables == nil {
+		tables = []string{"ulids", "uuids"}
 	}
-	return len(folded) == len(rows)
-}
-
-// allThere waits until each row of both tables is on the bus.
-func (f *formatted) allThere(what string) {
-	f.Helper()
-	for _, table := range []string{"ulids", "uuids"} {
-		world.Eventually(f, 2*time.Minute, what+": all of "+table+" is there", func() bool { return f.same(table) })
+	for _, table := range tables {
+		world.Until(f, 2*time.Minute, what+": all of "+table+" is there", func() any {
+			folded, _ := f.fold(table)
+			return otherwise(folded, f.rows(table))
+		})
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"example.org/bridge/sink"
+	"example.org/bridge/tests/must"
 	"example.org/bridge/tests/testall"
 	"example.org/bridge/tests/world"
 )
@@ -55,9 +56,7 @@ func aTopicIsMadeAgain(i *interleaving) {
 func aPurge(i *interleaving) {
 	i.Term()
 	i.Bus.Expire(i.T, i.destination(), 0)
-	if status, _, stderr := world.Command(i.T, i.Env, "checkpoint", "rebuild", world.Strict); status != 0 {
-		i.T.Fatal(stderr)
-	}
+	types(i.T, i.Env, 0, "checkpoint", "rebuild", world.Strict)
 	i.restart()
 	i.consistent()
 }
@@ -203,12 +202,5 @@ func theStoreIsLost(i *interleaving) {
 // burn has ids taken that no row will have.
 func burn(i *interleaving) {
 	i.T.Helper()
-	tx, err := i.World.DB.Begin()
-	if err == nil {
-		_, err = tx.Exec("INSERT INTO strict (app, name, state, n) VALUES ('x', 'burned', 's1', 1), ('x', 'burned too', 's1', 1)")
-	}
-	if err == nil {
-		err = tx.Rollback()
-	}
-	check(i.T, err)
+	must.OK(i.T, i.World.Open("INSERT INTO strict (app, name, state, n) VALUES ('x', 'burned', 's1', 1), ('x', 'burned too', 's1', 1)").Rollback())
 }

@@ -23,14 +23,10 @@ import (
 const (
 	interleavingEntities = 20
 	arriveWithin         = time.Minute
-	// foldWithin bounds the same where nothing multiplies it on a busy machine.
-	foldWithin = 4 * arriveWithin
 	// startWithin bounds a start, which syncs its epoch: that takes long on a busy disk.
 	startWithin = 3 * time.Minute
 	// lateWindow is the duplicate window of JetStream in a test that waits it out.
 	lateWindow = time.Second
-	// readEvery is the time between two readings of all that the bus has.
-	readEvery = 200 * time.Millisecond
 )
 
 // recoveryTimes are short times of catch-up. A reconcile comes where it is due, or is asked for.
@@ -144,15 +140,7 @@ func (i *interleaving) release() (stored bool) {
 // folds waits until the bus folds to what the table is.
 func (i *interleaving) folds() {
 	i.T.Helper()
-	for deadline := time.Now().Add(foldWithin); ; world.Pause(readEvery) {
-		wrong := i.Difference(world.Strict)
-		if wrong == "" {
-			return
-		}
-		if time.Now().After(deadline) {
-			i.T.Fatalf("the bus is not as the table: %s", wrong)
-		}
-	}
+	world.Until(i.T, arriveWithin, "the bus is as the table", func() any { return i.Difference(world.Strict) })
 }
 
 // foreign publishes messages of somebody else to the destination.

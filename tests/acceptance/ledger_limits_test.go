@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"example.org/bridge/tests/must"
 	"example.org/bridge/tests/testall"
 	"example.org/bridge/tests/testenv"
 	"example.org/bridge/tests/workload"
@@ -17,9 +18,7 @@ import (
 func TestWithoutEvidence(t *testing.T) {
 	testall.Beside(t)
 	l := newRows(t, testenv.MariaDB(t), steadily(2*hotTime+20*time.Second))
-	if _, err := l.DB.Exec("ALTER TABLE orders DROP PRIMARY KEY, ADD PRIMARY KEY (entity), DROP KEY entity, ADD UNIQUE KEY entity (entity), ADD UNIQUE KEY id (id)"); err != nil {
-		t.Fatal(err)
-	}
+	l.Exec("ALTER TABLE orders DROP PRIMARY KEY, ADD PRIMARY KEY (entity), DROP KEY entity, ADD UNIQUE KEY entity (entity), ADD UNIQUE KEY id (id)")
 	patient := tailBriefly(l, world.NATSBus(testenv.NATS(t)), "patient", nil)
 	hasty := tailBriefly(l, world.KafkaBus(testenv.Kafka(t)), "hasty", world.Env{"BRIDGE_GAP_TTL": "1m"})
 	wait, _ := l.Write()
@@ -227,8 +226,7 @@ func TestMemoryStaysBoundedWhileDrainingABacklog(t *testing.T) {
 		d.Start()
 		var peak int64
 		world.Eventually(t, 10*time.Minute, "backlog drained", func() bool {
-			rss, err := d.RSSAnon()
-			check(t, err)
+			rss := must.Get(d.RSSAnon())(t)
 			peak = max(peak, rss)
 			return d.Position("backlog") == uint64(rows)
 		})

@@ -46,8 +46,7 @@ func plainTail(w *world.World, b *world.Bus, name string, more world.Env) *taile
 func (d *tailer) above(id uint64) (n int) {
 	d.T.Helper()
 	for _, m := range d.Tape().All() {
-		e, err := world.DecodeEvent(m)
-		check(d.T, err)
+		e := decode(d.T, m)
 		if e.RowID > id {
 			n++
 		}

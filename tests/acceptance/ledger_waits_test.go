@@ -2,13 +2,13 @@ package acceptance
 
 import (
 	"context"
-	"database/sql"
 	"fmt"
 	"strings"
 	"testing"
 	"time"
 
 	"example.org/bridge/tests/faulty/failpoint"
+	"example.org/bridge/tests/must"
 	"example.org/bridge/tests/testall"
 	"example.org/bridge/tests/testenv"
 	"example.org/bridge/tests/workload"
@@ -78,14 +78,8 @@ func TestAStatementThatStalls(t *testing.T) {
 	wait, _ := l.Write()
 	world.Eventually(t, time.Minute, "first rows", func() bool { return d.Tape().Count() > 20 })
 
-	blocking, err := l.DB.Begin()
-	check(t, err)
-	defer func() { _ = blocking.Rollback() }()
-	if _, err := blocking.Exec("INSERT INTO orders (entity, token, body) VALUES ('stalled-2', 'blocking', '')"); err != nil {
-		t.Fatal(err)
-	}
-	stalled, err := l.DB.Conn(t.Context())
-	check(t, err)
+	blocking := l.Open("INSERT INTO orders (entity, token, body) VALUES ('stalled-2', 'blocking', '')")
+	stalled := must.Get(l.DB.Conn(t.Context()))(t)
 	defer stalled.Close()
 	const n = 400
 	begun, done := time.Now(), make(chan error, 1)
@@ -103,10 +97,8 @@ func TestAStatementThatStalls(t *testing.T) {
 	default:
 	}
 	released := time.Now()
-	check(t, blocking.Rollback())
-	if err := <-done; err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, blocking.Rollback())
+	must.OK(t, <-done)
 	l.RecordCommitted(rows, released)
 	l.Record(workload.Row{Table: world.Orders, Entity: "stalled-2", Token: "blocking", Outcome: workload.RolledBack, Begun: begun})
 	wait()
@@ -285,23 +277,6 @@ func (u *updated) expect(n int, want map[string]string) {
 	}
 }
 
-// begin begins a transaction with one statement.
-func (u *updated) begin(statement string) *sql.Tx {
-	u.t.Helper()
-	tx, err := u.DB.BeginTx(context.Background(), nil)
-	check(u.t, err)
-	u.t.Cleanup(func() { _ = tx.Rollback() })
-	if _, err := tx.Exec(statement); err != nil {
-		u.t.Fatal(err)
-	}
-	return tx
-}
-
-func (u *updated) commit(tx *sql.Tx) {
-	u.t.Helper()
-	check(u.t, tx.Commit())
-}
-
 // TestUpdatesThatCommitLate commits updates later after their MODIFIED than the programs look back.
 func TestUpdatesThatCommitLate(t *testing.T) {
 	testall.Beside(t)
@@ -317,33 +292,33 @@ func testUpdatesThatCommitLate(t *testing.T, server *testenv.DatabaseServer) {
 	const rows = 8
 	u := newUpdated(t, server, rows)
 	past := 3 * time.Second
-	changed := u.begin("UPDATE items SET v = 2 WHERE name = 'e1'")
-	deleted := u.begin("UPDATE items SET deleted = 1 WHERE name = 'e2'")
-	doomed := u.begin("UPDATE items SET v = 9 WHERE name = 'e3'")
-	many := u.begin("UPDATE items SET v = 3 WHERE name IN ('e6', 'e7', 'e8')")
+	changed := u.Open("UPDATE items SET v = 2 WHERE name = 'e1'")
+	deleted := u.Open("UPDATE items SET deleted = 1 WHERE name = 'e2'")
+	doomed := u.Open("UPDATE items SET v = 9 WHERE name = 'e3'")
+	many := u.Open("UPDATE items SET v = 3 WHERE name IN ('e6', 'e7', 'e8')")
 	world.Pause(past)
 	u.expect(rows, nil)
-	u.commit(changed)
+	must.OK(t, changed.Commit())
 	u.expect(rows, map[string]string{"e1": `"v":2`})
-	u.commit(deleted)
+	must.OK(t, deleted.Commit())
 	u.expect(rows+1, map[string]string{"e2": "deleted"})
-	check(t, doomed.Rollback())
-	u.commit(many)
+	must.OK(t, doomed.Rollback())
+	must.OK(t, many.Commit())
 	u.expect(rows+2, map[string]string{"e6": `"v":3`, "e7": `"v":3`, "e8": `"v":3`})
 
 	// A statement that runs for longer than the look-back before it comes to its row, and one that
 	// waits for the lock of its row.
 	u.Exec("UPDATE items SET v = 4 + SLEEP(3) WHERE name = 'e4'")
 	u.expect(rows+5, map[string]string{"e4": `"v":4`})
-	holder := u.begin("SELECT * FROM items WHERE name = 'e5' FOR UPDATE")
+	holder := u.Open("SELECT * FROM items WHERE name = 'e5' FOR UPDATE")
 	waited := make(chan error, 1)
 	go func() {
 		_, err := u.DB.Exec("UPDATE items SET v = 5 WHERE name = 'e5'")
 		waited <- err
 	}()
 	world.Pause(past)
-	u.commit(holder)
-	check(t, <-waited)
+	must.OK(t, holder.Commit())
+	must.OK(t, <-waited)
 	u.expect(rows+6, map[string]string{"e5": `"v":5`})
 	// What was rolled back is never said, and nothing of rows of which only MODIFIED has changed.
 	u.Exec("UPDATE items SET modified = now(6)")

@@ -40,8 +40,7 @@ func (s *swapping) apply(t *testing.T, m world.Message) {
 		s.bound(t, m.Partition, strings.Split(boundary, ";"))
 		return
 	}
-	e, err := world.DecodeEvent(m)
-	check(t, err)
+	e := decode(t, m)
 	key := string(e.Data["app"]) + string(e.Data["name"])
 	if was, is := s.early[key]; is && e.Reason == "" && e.ID != was {
 		t.Errorf("a list in %s lacks %s, whose next event is %s", m.Partition, key, &e)
@@ -111,14 +110,14 @@ func fullList(t *testing.T, b *world.Bus) {
 	p := underLoad(t, b, world.Binary(t, world.RaceDetector), progressOnBus(t, b))
 	stop := begins(p)
 	world.Eventually(t, 2*time.Minute, "some hundred rows are published", func() bool { return p.Position(world.Strict) > 600 })
-	must(t, p.Daemon, 1, "republish", world.Orders, "--all")
-	must(t, p.Daemon, 0, "republish", world.Strict, "--all", "--rate", "150")
-	must(t, p.Daemon, 1, "republish", world.Strict, "--from", "1")
+	types(t, p.Env, 1, "republish", world.Orders, "--all")
+	types(t, p.Env, 0, "republish", world.Strict, "--all", "--rate", "150")
+	types(t, p.Env, 1, "republish", world.Strict, "--from", "1")
 	const cuts = 4
 	killed(p, cuts)
 	world.Eventually(t, 2*time.Minute, "the full list has ended", func() bool { return fullListOf(p.Daemon, world.Strict).State == "done" })
-	must(t, p.Daemon, 0, "republish", world.Strict, "--all")
-	must(t, p.Daemon, 0, "republish", world.Strict, "--cancel")
+	types(t, p.Env, 0, "republish", world.Strict, "--all")
+	types(t, p.Env, 0, "republish", world.Strict, "--cancel")
 	p.Env["BRIDGE_STREAM_STRICT_FULL_LIST_INTERVAL"] = "1s"
 	p.Kill()
 	p.Start()

@@ -9,6 +9,7 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
+	"example.org/bridge/tests/must"
 	"example.org/bridge/tests/testall"
 	"example.org/bridge/tests/testenv"
 	"example.org/bridge/tests/world"
@@ -66,8 +67,7 @@ func insertSecured(w *world.World) {
 // put makes the file to have what the file from has, in one step.
 func put(t testing.TB, from, to string) string {
 	t.Helper()
-	content, err := os.ReadFile(from)
-	check(t, err)
+	content := must.Get(os.ReadFile(from))(t)
 	return write(t, to, string(content))
 }
 

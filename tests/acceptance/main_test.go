@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -67,12 +68,7 @@ func decode(t testing.TB, m world.Message) world.Event {
 func liveAs(w *world.World, tape *world.Tape, entity func(world.Event) string, query string) int {
 	w.T.Helper()
 	live, table := make(map[string]bool), make(map[string]bool)
-	defer func() {
-		if !maps.Equal(live, table) {
-			w.T.Logf("live are %v, the table has %v", live, table)
-		}
-	}()
-	world.Eventually(w.T, 2*time.Minute, "the entities of the table live", func() bool {
+	world.Until(w.T, 2*time.Minute, "the entities of the table live", func() any {
 		clear(live)
 		clear(table)
 		for _, m := range tape.All() {
@@ -83,9 +79,17 @@ func liveAs(w *world.World, tape *world.Tape, entity func(world.Event) string, q
 		}
 		var name string
 		w.Each(query, []any{&name}, func() { table[name] = true })
-		return maps.Equal(live, table)
+		return otherwise(live, table)
 	})
 	return len(table)
+}
+
+// otherwise returns what two maps have otherwise, nil where they are equal.
+func otherwise[V comparable](bus, table map[string]V) any {
+	if maps.Equal(bus, table) {
+		return nil
+	}
+	return fmt.Sprintf("the bus has %v, the table %v", bus, table)
 }
 
 // fold returns what the last event of each entity of a destination says, by the entity and state
@@ -151,12 +155,14 @@ func every(most time.Duration, do func()) (stop func()) {
 	return sync.OnceFunc(func() { cancel(); done.Wait() })
 }
 
-// check ends the test when err is not nil.
-func check(t testing.TB, err error) {
+// types runs a command, fails the test unless it ends with a status, and returns what it prints.
+func types(t testing.TB, e world.Env, want int, args ...string) string {
 	t.Helper()
-	if err != nil {
-		t.Fatal(err)
+	status, stdout, stderr := world.Command(t, e, args...)
+	if status != want {
+		t.Fatalf("bridge %s: exit status %d, want %d\n%s%s", strings.Join(args, " "), status, want, stdout, stderr)
 	}
+	return stdout + stderr
 }
 
 // underLoad makes a world with half of world.Load, and the program at path that publishes it. It is

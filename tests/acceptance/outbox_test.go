@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"example.org/bridge/sink"
+	"example.org/bridge/tests/must"
 	"example.org/bridge/tests/testall"
 	"example.org/bridge/tests/testenv"
 	"example.org/bridge/tests/world"
@@ -63,10 +64,8 @@ func (o *outbox) allow(types ...string) {
 
 // insert inserts a row and returns its id.
 func (o *outbox) insert(values ...any) uint64 {
-	result, err := o.DB.Exec("INSERT INTO outbox "+outboxColumns+" VALUES (?, ?, ?, ?, ?, ?)", values...)
-	check(o.t, err)
-	id, err := result.LastInsertId()
-	check(o.t, err)
+	result := must.Get(o.DB.Exec("INSERT INTO outbox "+outboxColumns+" VALUES (?, ?, ?, ?, ?, ?)", values...))(o.t)
+	id := must.Get(result.LastInsertId())(o.t)
 	return uint64(id)
 }
 

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"example.org/bridge/tests/must"
 	"example.org/bridge/tests/world"
 )
 
@@ -81,8 +82,7 @@ func numbers(t testing.TB, b *world.Bus, destination string, each func(v int, e 
 	times, ids := make(map[int]int), make(map[string]int)
 	b.Read(t, destination, func(m world.Message) {
 		e := decode(t, m)
-		v, err := strconv.Atoi(member(e, "v"))
-		check(t, err)
+		v := must.Get(strconv.Atoi(member(e, "v")))(t)
 		if before, known := ids[e.ID]; known && before != v {
 			t.Errorf("the event %s is of the rows %d and %d", e.ID, before, v)
 		}

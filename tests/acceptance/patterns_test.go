@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"example.org/bridge/tests/must"
 	"example.org/bridge/tests/testall"
 	"example.org/bridge/tests/testenv"
 	"example.org/bridge/tests/world"
@@ -275,8 +276,8 @@ func TestEntitiesOfPatterns(t *testing.T) {
 			e.same()
 		}
 		e.d.Ends()
-		if status, out, errs := world.Command(t, e.d.Env, "checkpoint", "reset", "ent"); status != 0 || !strings.Contains(out, "4 shards") {
-			t.Fatalf("exit status %d: %s%s", status, out, errs)
+		if said := types(t, e.d.Env, 0, "checkpoint", "reset", "ent"); !strings.Contains(said, "4 shards") {
+			t.Fatal(said)
 		}
 		// Of those that are there when it begins START decides.
 		e.create(5)
@@ -306,16 +307,8 @@ func (e *entityTables) create(entities int) {
 // move moves a third of the entities to the table that was made last, with other values.
 func (e *entityTables) move(former string, third int) {
 	e.t.Helper()
-	tx, err := e.w.DB.Begin()
-	for _, statement := range []string{"INSERT INTO " + e.name() + " (k, v) SELECT k, v + 1000 FROM " + former, "DELETE FROM " + former} {
-		if err == nil {
-			_, err = tx.Exec(statement+" WHERE k % 3 = ?", third)
-		}
-	}
-	if err == nil {
-		err = tx.Commit()
-	}
-	check(e.t, err)
+	of := fmt.Sprintf("FROM %s WHERE k %% 3 = %d", former, third)
+	must.OK(e.t, e.w.Open("INSERT INTO "+e.name()+" (k, v) SELECT k, v + 1000 "+of, "DELETE "+of).Commit())
 }
 
 // run waits until all tables run.
@@ -339,8 +332,8 @@ func (e *entityTables) same() {
 	for i := range e.last {
 		maps.Copy(rows, e.w.Pairs(fmt.Sprintf("SELECT k, v FROM ent_%d", i+1)))
 	}
-	world.Eventually(e.t, time.Minute, fmt.Sprintf("the bus has %d entities", len(rows)), func() bool {
+	world.Until(e.t, time.Minute, fmt.Sprintf("the bus has %d entities", len(rows)), func() any {
 		last, _ := fold(e.t, e.b, e.topic, func(e world.Event) (string, string) { return member(e, "k"), member(e, "v") })
-		return maps.Equal(last, rows)
+		return otherwise(last, rows)
 	})
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"example.org/bridge/tests/must"
 	"example.org/bridge/tests/testall"
 	"example.org/bridge/tests/testenv"
 	"example.org/bridge/tests/world"
@@ -57,7 +58,7 @@ func (v *volatile) publish(start string) *world.Publisher {
 // lose removes the folders of all processes, which do not run.
 func (v *volatile) lose() {
 	for _, folder := range v.folders {
-		check(v.t, os.RemoveAll(folder))
+		must.OK(v.t, os.RemoveAll(folder))
 	}
 }
 
@@ -123,14 +124,7 @@ func TestATransactionThatOutlivesTheFolder(t *testing.T) {
 func outlive(t *testing.T, b *world.Bus) {
 	const rows = 20_000
 	v := newVolatile(t, b, 1)
-	tx, err := v.DB.BeginTx(t.Context(), nil)
-	check(t, err)
-	defer func() { _ = tx.Rollback() }()
-	for _, table := range []string{"facts", "states"} {
-		if _, err := tx.Exec("INSERT INTO " + table + " (name) VALUES ('pending')"); err != nil {
-			t.Fatal(err)
-		}
-	}
+	tx := v.Open("INSERT INTO facts (name) VALUES ('pending')", "INSERT INTO states (name) VALUES ('pending')")
 	v.insert("facts", "many", rows)
 	v.Exec("INSERT INTO states (id, name) VALUES (?, 'far')", rows)
 	p := v.publish("beginning")
@@ -150,7 +144,7 @@ func outlive(t *testing.T, b *world.Bus) {
 		r := p.Shard("states").Reconcile
 		return r != nil && !r.EndedAt.IsZero()
 	})
-	check(t, tx.Commit())
+	must.OK(t, tx.Commit())
 	v.expect(p, "facts", rows+2)
 	v.expect(p, "states", 3)
 	for _, stream := range []string{"facts", "states"} {
@@ -168,24 +162,17 @@ func TestAStandbyWithoutVolumes(t *testing.T) {
 	testall.Beside(t)
 	world.EachBus(t, func(t *testing.T, b *world.Bus) {
 		v := newVolatile(t, b, 7)
-		below, err := v.DB.BeginTx(t.Context(), nil)
-		check(t, err)
-		defer func() { _ = below.Rollback() }()
-		for _, table := range []string{"facts", "states"} {
-			_, err := below.Exec("INSERT INTO " + table + " (name) VALUES ('below')")
-			check(t, err)
-			v.insert(table, "first", 1)
-		}
+		below := v.Open("INSERT INTO facts (name) VALUES ('below')", "INSERT INTO states (name) VALUES ('below')")
+		v.insert("facts", "first", 1)
+		v.insert("states", "first", 1)
 		p := v.publish("latest")
 		f := world.NewGroup(p, shortTimeout, v.env(), v.env())
 		var worker *world.Member
 		works := func() {
 			t.Helper()
 			world.Eventually(t, time.Minute, "one works, and has begun both tables", func() bool {
-				if worker = f.Worker(); worker == nil {
-					return false
-				}
-				return decided(worker.Daemon)
+				worker = f.Worker()
+				return worker != nil && decided(worker.Daemon)
 			})
 		}
 		works()
@@ -201,15 +188,10 @@ func TestAStandbyWithoutVolumes(t *testing.T) {
 		former := worker
 		former.Kill()
 		works()
-		check(t, below.Commit())
+		must.OK(t, below.Commit())
 		both(2)
 		former.Restart()
-		tx, err := v.DB.BeginTx(t.Context(), nil)
-		check(t, err)
-		defer func() { _ = tx.Rollback() }()
-		if _, err := tx.Exec("INSERT INTO facts (name) VALUES ('pending')"); err != nil {
-			t.Fatal(err)
-		}
+		tx := v.Open("INSERT INTO facts (name) VALUES ('pending')")
 		// Both at once: nothing but the bus knows where the tables began.
 		for _, m := range f.Members {
 			m.Kill()
@@ -229,7 +211,7 @@ func TestAStandbyWithoutVolumes(t *testing.T) {
 		works()
 		v.insert("states", "newer", 2)
 		v.expect(p, "states", 7)
-		check(t, tx.Commit())
+		must.OK(t, tx.Commit())
 		v.expect(p, "facts", 4)
 	})
 }
@@ -248,12 +230,8 @@ func TestCommandsWithProgressOnTheBus(t *testing.T) {
 		v.lose()
 		command := func(want int, args ...string) string {
 			t.Helper()
-			code, said, faults := world.Command(t, p.Env, args...)
-			if code != want {
-				t.Fatalf("%v: status %d: %s%s", args, code, said, faults)
-			}
-			v.lose()
-			return said + faults
+			defer v.lose()
+			return types(t, p.Env, want, args...)
 		}
 		if said := command(0, "checkpoint", "show"); !strings.Contains(said, "facts    facts    10") {
 			t.Errorf("show says:\n%s", said)
@@ -306,8 +284,8 @@ func pause(t *testing.T, b *world.Bus) {
 	id := open.FirstID()
 	world.Eventually(t, 2*time.Minute, "an open transaction has been passed", func() bool { return p.Position(world.Orders) > id })
 
-	must(t, p.Daemon, 0, "pause", world.Orders)
-	must(t, p.Daemon, 0, "pause", world.Strict, "--table", world.Strict)
+	types(t, p.Env, 0, "pause", world.Orders)
+	types(t, p.Env, 0, "pause", world.Strict, "--table", world.Strict)
 	before := published(p)
 	const cuts = 4
 	for n := range cuts {
@@ -336,11 +314,11 @@ func pause(t *testing.T, b *world.Bus) {
 	if after := published(p); after != before {
 		t.Errorf("%v messages at the pause, %v later", before, after)
 	}
-	must(t, p.Daemon, 1, "resume", world.Orders, "--table", world.Orders)
+	types(t, p.Env, 1, "resume", world.Orders, "--table", world.Orders)
 	at := p.Position(world.Orders)
-	must(t, p.Daemon, 0, "resume", world.Orders)
+	types(t, p.Env, 0, "resume", world.Orders)
 	world.Eventually(t, 2*time.Minute, "it goes on without a start", func() bool { return p.Position(world.Orders) > at })
-	must(t, p.Daemon, 0, "resume", world.Strict)
+	types(t, p.Env, 0, "resume", world.Strict)
 	world.Pause(world.Between(0, time.Second))
 	p.Kill()
 	p.Start()
@@ -348,14 +326,6 @@ func pause(t *testing.T, b *world.Bus) {
 	stop()
 	if f := p.MustHold(p.MostRepeats(1), world.Expect{}); f.Late == 0 {
 		t.Error("no row was late: the test shows nothing")
-	}
-}
-
-// must types a command and fails the test unless it ends with a status.
-func must(t *testing.T, d *world.Daemon, want int, args ...string) {
-	t.Helper()
-	if status, stdout, stderr := world.Command(t, d.Env, args...); status != want {
-		t.Fatalf("bridge %s: exit status %d\n%s%s", strings.Join(args, " "), status, stdout, stderr)
 	}
 }
 

@@ -17,6 +17,7 @@ import (
 	"strings"
 	"testing"
 
+	"example.org/bridge/tests/must"
 	"example.org/bridge/tests/testall"
 	"example.org/bridge/tests/testenv"
 )
@@ -38,8 +39,7 @@ func output(t testing.TB, dir, name string, args ...string) string {
 // contents returns what is in a file.
 func contents(t testing.TB, path string) []byte {
 	t.Helper()
-	text, err := os.ReadFile(path)
-	check(t, err)
+	text := must.Get(os.ReadFile(path))(t)
 	return text
 }
 
@@ -151,8 +151,7 @@ func TestTheUnitOfShares(t *testing.T) {
 }
 
 func checksums(t *testing.T, dist string) {
-	files, err := filepath.Glob(filepath.Join(dist, "bridge_*"))
-	check(t, err)
+	files := must.Get(filepath.Glob(filepath.Join(dist, "bridge_*")))(t)
 	var want strings.Builder
 	for _, file := range files {
 		sum := sha256.Sum256(contents(t, file))
@@ -168,9 +167,8 @@ func billOfMaterials(t *testing.T, dist string) {
 		BOMFormat  string
 		Components []struct{ Name, Version string }
 	}
-	check(t, json.Unmarshal(contents(t, only(t, dist, ".cdx.json")), &bom))
-	info, err := buildinfo.ReadFile(only(t, dist, "_amd64"))
-	check(t, err)
+	must.OK(t, json.Unmarshal(contents(t, only(t, dist, ".cdx.json")), &bom))
+	info := must.Get(buildinfo.ReadFile(only(t, dist, "_amd64")))(t)
 	listed := map[string]string{}
 	for _, one := range bom.Components {
 		listed[one.Name] = one.Version
@@ -207,7 +205,7 @@ func installed(t *testing.T, root string, want version) {
 		got := contents(t, filepath.Join(root, file))
 		if strings.HasSuffix(file, ".gz") {
 			unpack, err := gzip.NewReader(bytes.NewReader(got))
-			check(t, err)
+			must.OK(t, err)
 			if got, err = io.ReadAll(unpack); err != nil {
 				t.Fatal(err)
 			}
@@ -226,7 +224,7 @@ func unit(t *testing.T, file, binary string) {
 	analyze := testenv.Tool(t, "systemd-analyze")
 	text := string(contents(t, file))
 	here := filepath.Join(t.TempDir(), "bridge.service")
-	check(t, os.WriteFile(here, []byte(strings.Replace(text, "/usr/bin/bridge", binary, 1)), 0o600))
+	must.OK(t, os.WriteFile(here, []byte(strings.Replace(text, "/usr/bin/bridge", binary, 1)), 0o600))
 	if out, err := exec.Command(analyze, "verify", "--man=no", here).CombinedOutput(); err != nil || len(out) > 0 {
 		t.Errorf("verify: %v\n%s", err, out)
 	}
@@ -286,7 +284,7 @@ func TestImage(t *testing.T) {
 				} `json:"config"`
 			}
 		}
-		check(t, json.Unmarshal([]byte(b.run(t, "inspect", "--type", "image", "localhost/bridge")), &image))
+		must.OK(t, json.Unmarshal([]byte(b.run(t, "inspect", "--type", "image", "localhost/bridge")), &image))
 		c := image.Docker.Config
 		labels["title"], labels["licenses"] = "bridge", "Apache-2.0"
 		for name, value := range labels {
@@ -327,17 +325,17 @@ func (b *buildah) base(t testing.TB) {
 	t.Helper()
 	dir := filepath.Join(b.dir, "base")
 	for _, folder := range []string{"usr", "goroot", "go/pkg/mod", "root", "tmp", "etc/ssl/certs"} {
-		check(t, os.MkdirAll(filepath.Join(dir, folder), 0o755))
+		must.OK(t, os.MkdirAll(filepath.Join(dir, folder), 0o755))
 	}
 	for _, folder := range []string{"bin", "sbin", "lib", "lib64"} {
 		if info, err := os.Lstat("/" + folder); err == nil && info.Mode()&os.ModeSymlink != 0 {
-			check(t, os.Symlink("usr/"+folder, filepath.Join(dir, folder)))
+			must.OK(t, os.Symlink("usr/"+folder, filepath.Join(dir, folder)))
 		}
 	}
 	put(t, "/etc/ssl/certs/ca-certificates.crt", filepath.Join(dir, "etc/ssl/certs/ca-certificates.crt"))
 	file := filepath.Join(b.dir, "Base")
 	env := "PATH=/goroot/bin:/usr/bin GOPATH=/go HOME=/root GOPROXY=" + goEnv(t, "GOPROXY") + " GOSUMDB=" + goEnv(t, "GOSUMDB")
-	check(t, os.WriteFile(file, []byte("FROM scratch\nCOPY . /\nENV "+env+"\n"), 0o600))
+	must.OK(t, os.WriteFile(file, []byte("FROM scratch\nCOPY . /\nENV "+env+"\n"), 0o600))
 	b.run(t, "build", "--quiet", "--isolation", "chroot", "-f", file, "-t", "localhost/golang:1.26", dir)
 }
 

@@ -31,8 +31,7 @@ func lastEvents(t *testing.T, p *world.Publisher, stream string) (last map[strin
 	t.Helper()
 	last, again = make(map[string]lastEvent), make(map[string]int)
 	for _, m := range p.Received(stream) {
-		e, err := world.DecodeEvent(m)
-		check(t, err)
+		e := decode(t, m)
 		of := fmt.Sprint(e.RowID)
 		if stream == world.Strict {
 			of = string(e.Data["app"]) + string(e.Data["name"])
@@ -55,9 +54,9 @@ func republish(t *testing.T, b *world.Bus) {
 	before := make(map[string]map[string]lastEvent)
 	for _, stream := range streams {
 		before[stream], _ = lastEvents(t, p, stream)
-		must(t, p.Daemon, 0, "republish", stream, "--from", "1", "--rate", "150")
+		types(t, p.Env, 0, "republish", stream, "--from", "1", "--rate", "150")
 	}
-	must(t, p.Daemon, 1, "republish", world.Orders, "--to", "5")
+	types(t, p.Env, 1, "republish", world.Orders, "--to", "5")
 	const cuts = 4
 	killed(p, cuts)
 	for _, stream := range streams {
@@ -110,7 +109,7 @@ func republish(t *testing.T, b *world.Bus) {
 func byCondition(t *testing.T, p *world.Publisher) {
 	t.Helper()
 	_, before := lastEvents(t, p, world.Orders)
-	must(t, p.Daemon, 0, "republish", world.Orders, "--where", "token LIKE '%7'", "--to", "200", "--rate", "0")
+	types(t, p.Env, 0, "republish", world.Orders, "--where", "token LIKE '%7'", "--to", "200", "--rate", "0")
 	world.Eventually(t, time.Minute, "rows that match are published again", func() bool { return p.Shard(world.Orders).Republish.State == "done" })
 	want := len(p.World.Pairs("SELECT CAST(id AS CHAR), '' FROM orders WHERE id <= 200 AND token LIKE '%7'"))
 	_, after := lastEvents(t, p, world.Orders)
@@ -121,13 +120,13 @@ func byCondition(t *testing.T, p *world.Publisher) {
 	if want == 0 || got != want {
 		t.Errorf("%d rows came again by a condition, want %d", got, want)
 	}
-	must(t, p.Daemon, 2, "republish", world.Orders, "--where", "id IN (SELECT 1)")
-	must(t, p.Daemon, 0, "republish", world.Orders, "--where", "no_such_column = 1")
+	types(t, p.Env, 2, "republish", world.Orders, "--where", "id IN (SELECT 1)")
+	types(t, p.Env, 0, "republish", world.Orders, "--where", "no_such_column = 1")
 	world.Eventually(t, time.Minute, "a wrong condition ends the request", func() bool { return p.Shard(world.Orders).Republish.State == "failed" })
 	if r := p.Shard(world.Orders).Republish; !strings.Contains(r.Error, "no_such_column") || p.Shard(world.Orders).State != "running" {
 		t.Errorf("a wrong condition: %+v, and the stream is %s", r, p.Shard(world.Orders).State)
 	}
-	must(t, p.Daemon, 1, "republish", world.Orders)
+	types(t, p.Env, 1, "republish", world.Orders)
 }
 
 // killed has the program be killed and started again so many times, each other time without its

@@ -137,24 +137,24 @@ func TestStandbyCommands(t *testing.T) {
 			t.Errorf("by HTTP: %d %s", status, body)
 		}
 		alone := waits.Env.With(world.Env{"BRIDGE_CHECKPOINT_URL": "file:" + t.TempDir() + "/other.db", "BRIDGE_HTTP_ADDR": "127.0.0.1:1"})
-		if status, _, stderr := world.Command(t, alone, "reconcile"); status != 1 || !strings.Contains(stderr, "run the command where a process of the group runs") {
-			t.Errorf("where no process runs: status %d, %s", status, stderr)
+		if said := types(t, alone, 1, "reconcile"); !strings.Contains(said, "run the command where a process of the group runs") {
+			t.Errorf("where no process runs: %s", said)
 		}
-		if status, _, stderr := world.Command(t, alone, "reconcile", "--dry-run"); status != 1 || !strings.Contains(stderr, "type a dry run where a process of the group runs") {
-			t.Errorf("a dry run where no process runs: status %d, %s", status, stderr)
+		if said := types(t, alone, 1, "reconcile", "--dry-run"); !strings.Contains(said, "type a dry run where a process of the group runs") {
+			t.Errorf("a dry run where no process runs: %s", said)
 		}
 
 		works.Kill()
-		if status, _, stderr := world.Command(t, waits.Env, "reconcile", "things"); status != 1 ||
-			!strings.Contains(stderr, "works, and was not reached at ") && !strings.Contains(stderr, "which one works is not known now") {
-			t.Errorf("the one that works is dead: status %d, %s", status, stderr)
+		if said := types(t, waits.Env, 1, "reconcile", "things"); !strings.Contains(said, "works, and was not reached at ") &&
+			!strings.Contains(said, "which one works is not known now") {
+			t.Errorf("the one that works is dead: %s", said)
 		}
 		world.Eventually(t, time.Minute, "the other one works", func() bool {
 			status, _, _ := world.Command(t, waits.Env, "reconcile", "things")
 			return status == 0
 		})
-		if status, stdout, _ := world.Command(t, waits.Env, "status"); status != 0 || !strings.Contains(stdout, ", works since ") {
-			t.Errorf("status %d: %s", status, stdout)
+		if said := types(t, waits.Env, 0, "status"); !strings.Contains(said, ", works since ") {
+			t.Error(said)
 		}
 		mustVerify(t, waits.Env)
 	})

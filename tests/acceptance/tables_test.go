@@ -123,9 +123,7 @@ func TestASettingThatTheCheckpointDependsOn(t *testing.T) {
 	world.AwaitStopped(t, d, "parts", "bridge checkpoint reset parts")
 	world.AwaitUnready(t, d, "another configuration")
 	d.Term()
-	if status, _, stderr := world.Command(t, d.Env, "checkpoint", "reset", "parts"); status != 0 {
-		t.Fatal(stderr)
-	}
+	types(t, d.Env, 0, "checkpoint", "reset", "parts")
 	if found := runCheck(t, d.Env).find("checkpoint-meaning"); len(found) > 0 {
 		t.Errorf("check finds %+v", found)
 	}

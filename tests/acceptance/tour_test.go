@@ -14,6 +14,7 @@ import (
 	"example.org/bridge/internal/demo"
 	"example.org/bridge/internal/tracing/tracingtest"
 	"example.org/bridge/sink"
+	"example.org/bridge/tests/must"
 	"example.org/bridge/tests/testall"
 	"example.org/bridge/tests/testenv"
 	"example.org/bridge/tests/world"
@@ -24,15 +25,12 @@ import (
 func newShop(t testing.TB) (e world.Env, insert func(n int)) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "shop.db")
-	db, err := demo.OpenDatabase(t.Context(), path)
-	check(t, err)
+	db := must.Get(demo.OpenDatabase(t.Context(), path))(t)
 	t.Cleanup(func() { _ = db.Close() })
 	insert = func(n int) {
 		t.Helper()
 		for range n {
-			if _, err := db.Exec("INSERT INTO orders (customer, total_cents, created) VALUES ('ada', 100, datetime())"); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(db.Exec("INSERT INTO orders (customer, total_cents, created) VALUES ('ada', 100, datetime())"))(t)
 		}
 	}
 	return world.Env{
@@ -50,8 +48,8 @@ func TestAFileAndTheServerInside(t *testing.T) {
 	e["BRIDGE_SINK_URL"] = "embedded:" + filepath.Join(t.TempDir(), "nats")
 	refuses := func(e world.Env, words string) {
 		t.Helper()
-		if status, _, stderr := world.Command(t, e, "verify"); status != 1 || !strings.Contains(stderr, words) {
-			t.Errorf("verify: %d %s, want %s", status, stderr, words)
+		if said := types(t, e, 1, "verify"); !strings.Contains(said, words) {
+			t.Errorf("verify: %s, want %s", said, words)
 		}
 	}
 	mustBeSilent(t, e)
@@ -90,16 +88,12 @@ func TestAFileAndTheServerInside(t *testing.T) {
 // headersOf returns the headers of all messages on the server inside bridge, in their order.
 func headersOf(t *testing.T, url string) (all []nats.Header) {
 	t.Helper()
-	c, err := nats.Connect(url, nats.Timeout(time.Minute))
-	check(t, err)
+	c := must.Get(nats.Connect(url, nats.Timeout(time.Minute)))(t)
 	defer c.Close()
-	js, err := c.JetStream(nats.MaxWait(time.Minute))
-	check(t, err)
-	info, err := js.StreamInfo("BRIDGE")
-	check(t, err)
+	js := must.Get(c.JetStream(nats.MaxWait(time.Minute)))(t)
+	info := must.Get(js.StreamInfo("BRIDGE"))(t)
 	for seq := info.State.FirstSeq; seq <= info.State.LastSeq; seq++ {
-		m, err := js.GetMsg("BRIDGE", seq)
-		check(t, err)
+		m := must.Get(js.GetMsg("BRIDGE", seq))(t)
 		all = append(all, m.Header)
 	}
 	return all
@@ -148,8 +142,7 @@ func TestTracesGoOnOnTheBus(t *testing.T) {
 // each further group of lines that set variables.
 func tour(t testing.TB) (stages []world.Env) {
 	t.Helper()
-	text, err := os.ReadFile("../../README.md")
-	check(t, err)
+	text := must.Get(os.ReadFile("../../README.md"))(t)
 	base, more := world.Env{}, world.Env{}
 	for line := range strings.Lines(string(text)) {
 		typed, _ := strings.CutPrefix(line, "    ")
@@ -170,14 +163,11 @@ func tour(t testing.TB) (stages []world.Env) {
 // TestTheTourOfTheREADME plays it with each of its buses.
 func TestTheTourOfTheREADME(t *testing.T) {
 	testall.Beside(t)
-	script, err := os.ReadFile("../../deploy/shop.sql")
-	check(t, err)
+	script := must.Get(os.ReadFile("../../deploy/shop.sql"))(t)
 	server, nats, kafka := testenv.StartMariaDB(t), testenv.NATS(t), testenv.Kafka(t)
 	kafka.CreateTopic(t, "orders", 3, nil)
 	kafka.CreateTopic(t, "stock", 3, nil)
-	if _, err := server.Root(t).Exec(string(script)); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(server.Root(t).Exec(string(script)))(t)
 	here := strings.NewReplacer("127.0.0.1:3306", server.Addr, "127.0.0.1:9092", kafka.Brokers()[0], "nats://127.0.0.1:4222", "nats://"+nats.Addr(), "listen=127.0.0.1:4222", "listen=127.0.0.1:0")
 
 	stages := tour(t)

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"example.org/bridge/tests/must"
 	"example.org/bridge/tests/testall"
 	"example.org/bridge/tests/testenv"
 	"example.org/bridge/tests/workload"
@@ -95,34 +96,26 @@ func formerReads(t *testing.T, p *world.Publisher, r *formerReader) {
 	t.Helper()
 	ids := make(map[string]bool)
 	for _, m := range p.Received(world.Orders) {
-		e, err := world.DecodeEvent(m)
-		check(t, err)
+		e := decode(t, m)
 		ids[e.ID] = true
 	}
-	wrong, read := "", formerRead{}
-	for deadline := time.Now().Add(time.Minute); ; world.Pause(200 * time.Millisecond) {
-		read = r.now()
+	world.Until(t, time.Minute, "the former client has read all", func() any {
+		read, given := r.now(), make(map[string]bool)
 		var messages []world.Message
 		for _, e := range read.Entities {
 			messages = append(messages, world.Message{Key: e.Key, Value: e.Body, Headers: map[string]string{"bridge-stream": e.Stream}})
 		}
-		wrong = p.World.Difference(world.Strict, messages)
-		if wrong == "" && len(read.Events) == len(ids) || time.Now().After(deadline) {
-			break
+		for _, id := range read.Events {
+			if given[id] = true; !ids[id] {
+				t.Errorf("the former client was given an event %s that the bus does not have", id)
+			}
 		}
-	}
-	if wrong != "" || len(read.Entities) == 0 {
-		t.Errorf("the former client has %d entities (%s): %s", len(read.Entities), read.Error, wrong)
-	}
-	for _, id := range read.Events {
-		if !ids[id] {
-			t.Errorf("the former client was given an event %s that the bus does not have", id)
+		wrong := p.World.Difference(world.Strict, messages)
+		if wrong == "" && len(messages) > 0 && len(read.Events) == len(ids) && len(given) == len(ids) {
+			return nil
 		}
-		delete(ids, id)
-	}
-	if len(ids) > 0 {
-		t.Errorf("the former client was not given %d events (%s)", len(ids), read.Error)
-	}
+		return fmt.Sprintf("%d entities, %d events of %d (%s): %s", len(messages), len(read.Events), len(ids), read.Error, wrong)
+	})
 }
 
 // TestUpgradeOfAStandby: one process of a group is of the former version. Either takes over from
@@ -193,8 +186,7 @@ func buildFormer(t testing.TB) former {
 	if !has() && (exec.Command("git", "fetch", "--quiet", "--depth=1", "origin", formerCommit).Run() != nil || !has()) {
 		testenv.Missing(t, "former version", fmt.Errorf("git does not have the commit %.12s, and origin does not give it: fetch the whole history", formerCommit))
 	}
-	built, err := compileFormer()
-	check(t, err)
+	built := must.Get(compileFormer())(t)
 	return built
 }
 
@@ -255,13 +247,12 @@ func (f former) read(p *world.Publisher) *formerReader {
 	log := new(world.Log)
 	cmd.Stderr = log
 	// It ends at the end of its standard input, also where this process is killed.
-	in, err := cmd.StdinPipe()
-	check(p.T, err)
+	in := must.Get(cmd.StdinPipe())(p.T)
 	out, err := cmd.StdoutPipe()
 	if err == nil {
 		err = cmd.Start()
 	}
-	check(p.T, err)
+	must.OK(p.T, err)
 	p.T.Cleanup(func() {
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()

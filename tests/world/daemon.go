@@ -325,16 +325,29 @@ const busy = 4
 // a look costs much, as one at all that the bus holds, there are fewer of them.
 func Eventually(t testing.TB, limit time.Duration, what string, condition func() bool) {
 	t.Helper()
+	Until(t, limit, what, func() any {
+		if condition() {
+			return nil
+		}
+		return "it is not so"
+	})
+}
+
+// Until waits as Eventually does, until a look finds nothing wrong: nil or an empty text. It fails
+// with what the last one found.
+func Until(t testing.TB, limit time.Duration, what string, look func() (wrong any)) {
+	t.Helper()
 	limit *= busy
 	for deadline := time.Now().Add(limit); ; {
-		looked := time.Now()
-		if condition() {
+		begun := time.Now()
+		wrong := look()
+		if wrong == nil || wrong == "" {
 			return
 		}
 		if time.Now().After(deadline) {
-			t.Fatalf("not within %s: %s", limit, what)
+			t.Fatalf("not within %s: %s: %v", limit, what, wrong)
 		}
-		Pause(max(50*time.Millisecond, min(3*time.Since(looked), time.Second)))
+		Pause(max(50*time.Millisecond, min(3*time.Since(begun), time.Second)))
 	}
 }
 
@@ -365,15 +378,12 @@ func Pause(d time.Duration) { <-time.After(d) }
 // AwaitUnready waits until /readyz says 503 with a reason that has all of words.
 func AwaitUnready(t testing.TB, d *Daemon, words ...string) (body string) {
 	t.Helper()
-	code := 0
-	defer func() {
-		if t.Failed() {
-			t.Logf("/readyz: %d %s", code, body)
+	Until(t, time.Minute, fmt.Sprintf("/readyz 503 with a reason that has %q", words), func() any {
+		code := 0
+		if code, body = d.Get("/readyz"); code == http.StatusServiceUnavailable && hasAll(body, append(words, "reason")) {
+			return nil
 		}
-	}()
-	Eventually(t, time.Minute, fmt.Sprintf("/readyz 503 with a reason that has %q", words), func() bool {
-		code, body = d.Get("/readyz")
-		return code == http.StatusServiceUnavailable && hasAll(body, append(words, "reason"))
+		return fmt.Sprint(code, body)
 	})
 	return body
 }

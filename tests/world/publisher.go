@@ -182,15 +182,11 @@ func (p *Publisher) HasRows() bool {
 func (p *Publisher) CaughtUp(limit time.Duration, what string) time.Duration {
 	p.T.Helper()
 	begun, heads := time.Now(), p.heads()
-	var behind []string
-	defer func() {
-		if p.T.Failed() {
-			p.T.Logf("%s: %v", what, behind)
+	Until(p.T, limit, what, func() any {
+		if behind := p.behind(heads); len(behind) > 0 || !p.isReady() {
+			return behind
 		}
-	}()
-	Eventually(p.T, limit, what, func() bool {
-		behind = p.behind(heads)
-		return len(behind) == 0 && p.isReady()
+		return nil
 	})
 	return time.Since(begun)
 }

@@ -253,15 +253,12 @@ func (w *World) Begin(name string, n int) *Transaction {
 
 func (w *World) begin(table, name string, n int) *Transaction {
 	w.T.Helper()
-	// The transaction ends by Commit, not with a context.
-	tx := must.Get(w.DB.BeginTx(context.Background(), nil))(w.T)
-	w.T.Cleanup(func() { _ = tx.Rollback() })
-	t := &Transaction{world: w, Tx: tx, Rows: NewRows(name, n)}
+	t := &Transaction{world: w, Tx: w.Open(), Rows: NewRows(name, n)}
 	for i := range t.Rows {
 		t.Rows[i].Table = table
 	}
 	for part := range slices.Chunk(t.Rows, 5000) {
-		must.Get(tx.Exec(InsertStatement(part)))(w.T)
+		must.Get(t.Tx.Exec(InsertStatement(part)))(w.T)
 	}
 	return t
 }
@@ -299,6 +296,20 @@ func (w *World) RecordCommitted(rows []workload.Row, begun time.Time) {
 		rows[i].Outcome, rows[i].CommitBegun, rows[i].CommitEnded = workload.Committed, begun, time.Now()
 	}
 	w.Record(rows...)
+}
+
+// Open begins a transaction with some statements, which ends with the test at the latest.
+func (w *World) Open(statements ...string) *sql.Tx {
+	w.T.Helper()
+	// It ends by Commit, not with a context.
+	tx := must.Get(w.DB.BeginTx(context.Background(), nil))(w.T)
+	w.T.Cleanup(func() { _ = tx.Rollback() })
+	for _, statement := range statements {
+		if _, err := tx.Exec(statement); err != nil {
+			w.T.Fatalf("%s: %v", statement, err)
+		}
+	}
+	return tx
 }
 
 func (w *World) Pairs(query string) map[string]string {
