@@ -9,8 +9,8 @@ import (
 	"time"
 	"unicode"
 
-	"example.org/bridge/client/backoff"
 	"example.org/bridge/sink"
+	"example.org/bridge/tests/must"
 )
 
 // timeout bounds every wait of the suite.
@@ -24,15 +24,15 @@ func Deadline(t testing.TB) context.Context {
 	return ctx
 }
 
-// Until polls a condition until it holds, or fails the test.
+// Until waits until a condition holds, or fails the test.
 func Until(t testing.TB, what string, condition func() bool) {
 	t.Helper()
-	ctx := Deadline(t)
-	for !condition() {
-		if backoff.Pause(ctx, 20*time.Millisecond) != nil {
-			t.Fatalf("waited in vain: %s", what)
+	must.Until(t, timeout, what, func() any {
+		if condition() {
+			return nil
 		}
-	}
+		return "it is not so"
+	})
 }
 
 // stamp is fixed so that a message made twice is the same. It is of the last day: a real broker

@@ -37,7 +37,7 @@ func TestIDsThatAreNotIntegers(t *testing.T) {
 		f.allThere("the first run")
 
 		late, far := f.open(), f.open()
-		stop := every(20*time.Millisecond, func() { f.insert(w.DB, 1+mathrand.IntN(60)) })
+		stop := every(200*time.Millisecond, func() { f.insert(w.DB, 1+mathrand.IntN(60)) })
 		defer stop()
 		for round := range 3 {
 			world.Pause(world.Between(0, 3*time.Second))

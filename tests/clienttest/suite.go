@@ -104,24 +104,6 @@ func ready(t testing.TB, table *client.Table) {
 	}
 }
 
-// eventually polls a condition.
-func eventually(t testing.TB, what func() string) {
-	t.Helper()
-	deadline, tick := time.After(Within), time.NewTicker(20*time.Millisecond)
-	defer tick.Stop()
-	for {
-		wrong := what()
-		if wrong == "" {
-			return
-		}
-		select {
-		case <-tick.C:
-		case <-deadline:
-			t.Fatalf("waited in vain: %s", wrong)
-		}
-	}
-}
-
 // Says returns what each entity of a table says.
 func Says(table *client.Table) map[string]string {
 	all := make(map[string]string)
@@ -153,7 +135,7 @@ func testTable(t *testing.T, f Fixture) {
 		t.Error(wrong)
 	}
 	w.Write(500, 400)
-	eventually(t, func() string { return differs(table, w.Table) })
+	must.Until(t, Within, "what is published arrives", func() any { return differs(table, w.Table) })
 	if s := table.Stats(); s.Rebuilds != 0 || s.Foreign != 0 || s.Stateless != 0 {
 		t.Errorf("the counts are %+v", s)
 	}
@@ -170,7 +152,7 @@ func testRestart(t *testing.T, f Fixture) {
 	for range 2 {
 		f.Restart(t)
 		w.Write(500, 400)
-		eventually(t, func() string { return differs(table, w.Table) })
+		must.Until(t, Within, "what is published arrives", func() any { return differs(table, w.Table) })
 	}
 	if s := table.Stats(); s.Rebuilds != 0 {
 		t.Errorf("the counts are %+v", s)
@@ -204,8 +186,8 @@ func testRemake(t *testing.T, f Fixture) {
 	next := NewWriter(t, f.Sink, f.Destination, 2)
 	next.Write(400, 100)
 	// Of the bus before nothing is left once entities are not kept any more.
-	eventually(t, func() string { return differs(table, next.Table) })
-	eventually(t, func() string {
+	must.Until(t, Within, "what is published arrives", func() any { return differs(table, next.Table) })
+	must.Until(t, Within, "what is published arrives", func() any {
 		mu.Lock()
 		defer mu.Unlock()
 		if maps.Equal(seen, next.Table) {
@@ -230,7 +212,7 @@ func testPurge(t *testing.T, f Fixture) {
 	// bridge does not know what it had published, and begins with what is there.
 	next := NewWriter(t, f.Sink, f.Destination, 2)
 	next.Write(100, 50)
-	eventually(t, func() string { return differs(table, next.Table) })
+	must.Until(t, Within, "what is published arrives", func() any { return differs(table, next.Table) })
 	if s := table.Stats(); s.Rebuilds == 0 {
 		t.Errorf("the counts are %+v", s)
 	}
@@ -305,10 +287,10 @@ func testEvents(t *testing.T, f Fixture) {
 	h, w := newHeard(), NewWriter(t, f.Sink, f.Destination, 1)
 	w.Write(200, 50)
 	_, first := process(t, &f, h, 1)
-	eventually(t, func() string { return h.lacks(w.IDs) })
+	must.Until(t, Within, "events are handed over", func() any { return h.lacks(w.IDs) })
 	process(t, &f, h, 2)
 	if f.Shares {
-		eventually(t, func() string {
+		must.Until(t, Within, "what is published arrives", func() any {
 			w.Write(50, 50)
 			h.mu.Lock()
 			defer h.mu.Unlock()
@@ -321,10 +303,10 @@ func testEvents(t *testing.T, f Fixture) {
 	w.Write(200, 50)
 	first()
 	w.Write(200, 50)
-	eventually(t, func() string { return h.lacks(w.IDs) })
+	must.Until(t, Within, "events are handed over", func() any { return h.lacks(w.IDs) })
 	process(t, &f, h, 3)
 	w.Write(200, 50)
-	eventually(t, func() string { return h.lacks(w.IDs) })
+	must.Until(t, Within, "events are handed over", func() any { return h.lacks(w.IDs) })
 	// What was in hand when partitions changed hands.
 	h.check(t, len(w.IDs)/2)
 }
@@ -336,11 +318,11 @@ func testEventsOverARestart(t *testing.T, f Fixture) {
 	h, w := newHeard(), NewWriter(t, f.Sink, f.Destination, 1)
 	w.Write(300, 50)
 	events, _ := process(t, &f, h, 1)
-	eventually(t, func() string { return h.lacks(w.IDs) })
+	must.Until(t, Within, "events are handed over", func() any { return h.lacks(w.IDs) })
 	f.Restart(t)
 	// The fault may stay until the next event of the TP, or for a minute.
 	waits := time.Now()
-	eventually(t, func() string {
+	must.Until(t, Within, "what is published arrives", func() any {
 		err := events.Err()
 		if err == nil {
 			return ""
@@ -352,7 +334,7 @@ func testEventsOverARestart(t *testing.T, f Fixture) {
 		return err.Error()
 	})
 	w.Write(300, 50)
-	eventually(t, func() string { return h.lacks(w.IDs) })
+	must.Until(t, Within, "events are handed over", func() any { return h.lacks(w.IDs) })
 	h.check(t, len(w.IDs)/2)
 }
 
@@ -362,9 +344,9 @@ func testEventsOfAnotherBus(t *testing.T, f Fixture) {
 	h, w := newHeard(), NewWriter(t, f.Sink, f.Destination, 1)
 	w.Write(50, 50)
 	process(t, &f, h, 1)
-	eventually(t, func() string { return h.lacks(w.IDs) })
+	must.Until(t, Within, "events are handed over", func() any { return h.lacks(w.IDs) })
 	f.Sink = f.Remake(t)
 	next := NewWriter(t, f.Sink, f.Destination, 2)
 	next.Write(100, 50)
-	eventually(t, func() string { return h.lacks(next.IDs) })
+	must.Until(t, Within, "events are handed over", func() any { return h.lacks(next.IDs) })
 }

@@ -1,9 +1,12 @@
 package must
 
+import "time"
+
 // T is a test, of its goroutine.
 type T interface {
 	Helper()
 	Fatal(args ...any)
+	Fatalf(format string, args ...any)
 }
 
 // OK ends a test unless err is nil.
@@ -20,5 +23,22 @@ func Get[V any](v V, err error) func(t T) V {
 		t.Helper()
 		OK(t, err)
 		return v
+	}
+}
+
+// Until waits until a look finds nothing wrong: nil or an empty text. It ends the test with what
+// the last one found. There are fewer looks the longer that takes, and where a look costs much.
+func Until(t T, limit time.Duration, what string, look func() (wrong any)) {
+	t.Helper()
+	for begun := time.Now(); ; {
+		looked := time.Now()
+		wrong := look()
+		if wrong == nil || wrong == "" {
+			return
+		}
+		if time.Since(begun) > limit {
+			t.Fatalf("not within %s: %s: %v", limit, what, wrong)
+		}
+		time.Sleep(max(20*time.Millisecond, min(time.Since(begun)/20, 250*time.Millisecond), min(3*time.Since(looked), time.Second)))
 	}
 }

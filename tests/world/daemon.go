@@ -321,8 +321,7 @@ func (b *Log) Tail(lines int) string {
 // comes, and says nothing about speed.
 const busy = 4
 
-// Eventually waits until condition holds. limit is ample on a machine that does nothing else. Where
-// a look costs much, as one at all that the bus holds, there are fewer of them.
+// Eventually waits until condition holds. limit is ample on a machine that does nothing else.
 func Eventually(t testing.TB, limit time.Duration, what string, condition func() bool) {
 	t.Helper()
 	Until(t, limit, what, func() any {
@@ -333,22 +332,10 @@ func Eventually(t testing.TB, limit time.Duration, what string, condition func()
 	})
 }
 
-// Until waits as Eventually does, until a look finds nothing wrong: nil or an empty text. It fails
-// with what the last one found.
+// Until waits as Eventually does, until a look finds nothing wrong, as must.Until says.
 func Until(t testing.TB, limit time.Duration, what string, look func() (wrong any)) {
 	t.Helper()
-	limit *= busy
-	for deadline := time.Now().Add(limit); ; {
-		begun := time.Now()
-		wrong := look()
-		if wrong == nil || wrong == "" {
-			return
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("not within %s: %s: %v", limit, what, wrong)
-		}
-		Pause(max(50*time.Millisecond, min(3*time.Since(begun), time.Second)))
-	}
+	must.Until(t, busy*limit, what, look)
 }
 
 // Every calls do again and again, with a pause in between, until stop is called or the test ends.
