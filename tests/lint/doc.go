@@ -5,8 +5,5 @@
 //
 //	go run ./tests/lint
 //
-// With -sample it prints texts for a person to read instead, with -words it counts the pages'. A
-// stranger picks them by a seed: this is how we see whether our words read plainly.
-//
-//	go run ./tests/lint -sample 60 -seed 1
+// With -words it counts the words of pages instead.
 package main

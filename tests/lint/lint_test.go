@@ -5,8 +5,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-
-	"example.org/bridge/tests/must"
 )
 
 func TestCheck(t *testing.T) {
@@ -51,20 +49,10 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-func TestSample(t *testing.T) {
-	files := map[string][]byte{
-		"a/a.go": []byte("package a\n\n// f logs\n// a line.\nfunc f() { l.Warn(\"rows wait\", \"shard\", s, \"rows\", n); w.Error(err) }\n"),
-		"a.md":   []byte("# Title\n\nOne paragraph\nof two lines.\n\n- an item\n\n    code\n\n| a | b |\n|---|--:|\n| c | d-1 |\n"),
-	}
+func TestWords(t *testing.T) {
 	var b strings.Builder
-	must.OK(t, writeSample(&b, files, 60, 1))
-	const want = "a/a.go:5: rows wait · shard · rows\na/a.go:3: f logs a line.\n" +
-		"a.md:3: One paragraph of two lines.\na.md:6: - an item\na.md:10: | a | b |\na.md:12: | c | d-1 |\n"
-	if b.String() != want {
-		t.Errorf("got\n%swant\n%s", b.String(), want)
-	}
-	b.Reset()
-	if writeWords(&b, files); !strings.HasSuffix(b.String(), "    13 in all\n") {
+	writeWords(&b, map[string][]byte{"a/a.go": nil, "a.md": []byte("# Title\n\n- an item\n\n    code\n\n| a | b |\n|---|--:|\n| c | d-1 |\n")})
+	if b.String() != "     8 a.md\n     8 in all\n" {
 		t.Errorf("got %s", b.String())
 	}
 }

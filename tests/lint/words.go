@@ -4,10 +4,14 @@ import (
 	"fmt"
 	"go/ast"
 	"go/token"
+	"io"
+	"maps"
 	"path"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
+	"unicode"
 )
 
 var (
@@ -127,4 +131,27 @@ func (c *checker) name(ids ...*ast.Ident) {
 // camel splits a Go name into lower-case words.
 func camel(name string) string {
 	return strings.TrimSpace(strings.ToLower(hump.ReplaceAllString(name, " $1")))
+}
+
+// countWords counts the words of pages: a word has a letter or a digit, a table's lines have none.
+func countWords(page []byte) (n int) {
+	for word := range strings.FieldsSeq(string(page)) {
+		if strings.ContainsFunc(word, func(r rune) bool { return unicode.IsLetter(r) || unicode.IsDigit(r) }) {
+			n++
+		}
+	}
+	return n
+}
+
+// writeWords prints how many words each page has, and all of them.
+func writeWords(w io.Writer, files map[string][]byte) {
+	total := 0
+	for _, name := range slices.Sorted(maps.Keys(files)) {
+		if path.Ext(name) == ".md" {
+			n := countWords(files[name])
+			total += n
+			fmt.Fprintf(w, "%6d %s\n", n, name)
+		}
+	}
+	fmt.Fprintf(w, "%6d in all\n", total)
 }
