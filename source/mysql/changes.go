@@ -76,7 +76,6 @@ func (s *shard) readChanges(ctx context.Context, session conn, q source.ChangeQu
 	return err
 }
 
-// oneOf returns the condition that the id is that of one of texts.
 func (c idColumn) oneOf(texts []string) string {
 	if len(texts) == 0 {
 		return "FALSE"
@@ -88,8 +87,7 @@ func (c idColumn) oneOf(texts []string) string {
 	return c.name + " IN (" + strings.Join(values, ", ") + ")"
 }
 
-// behind returns the condition that a row lies after q.After and not after q.Through, where the id
-// is the time.
+// behind is the condition of q's bounds where the id is the time.
 func (c idColumn) behind(q source.ChangeQuery) string {
 	condition := "TRUE"
 	if at := q.After.Modified; at != "" {

@@ -13,7 +13,6 @@ import (
 	"example.org/bridge/source/internal/sqltable"
 )
 
-// idColumn is the column of the id in statements.
 type idColumn struct {
 	// name is the column as SQL.
 	name string
@@ -25,7 +24,6 @@ func (sh *shape) id() idColumn {
 	return idColumn{quoteName(sh.columns.List[sh.columns.ID].Name), sh.ids}
 }
 
-// literal returns a value of an id with a format as SQL.
 func (c idColumn) literal(v []byte) string { return sqltable.IDLiteral(c.IDColumn, v) }
 
 // positive is the condition of rows that are read at all. Of ids with a format all are: one that is
@@ -37,7 +35,6 @@ func (c idColumn) positive() string {
 	return c.name + " > 0"
 }
 
-// above returns the condition of ids above n.
 func (c idColumn) above(n uint64) string {
 	switch {
 	case c.Format == "":
@@ -59,7 +56,6 @@ func (c idColumn) through(n uint64) string {
 	return " AND " + c.name + " <= " + c.literal(c.Highest(n))
 }
 
-// between appends the condition of ids in r.
 func (c idColumn) between(b []byte, r source.Range) []byte {
 	b = append(append(b, c.name...), " BETWEEN "...)
 	if c.Format == "" {
@@ -79,7 +75,6 @@ func (c idColumn) rangeBytes() int {
 	return len(c.name) + len(" OR  BETWEEN  AND ") + 2*bound
 }
 
-// number returns the id that a result has.
 func (c idColumn) number(v driver.Value) (uint64, error) {
 	if c.Format == "" {
 		return rowID(v)
@@ -123,8 +118,7 @@ func (c idColumn) parseHighest(word string) (uint64, error) {
 // as ids need it: no tailoring of a language.
 var ordered = regexp.MustCompile(`^(ascii|latin1|utf8|utf8mb3|utf8mb4)_((nopad_|0900_)?bin|(general|swedish|unicode|unicode_520)(_nopad)?_ci|0900_a[is]_c[is]|uca1400(_nopad)?_a[is]_c[is])$`)
 
-// idColumnOf says how the values of a column are read that has ids with a format, or why it cannot
-// have them.
+// idColumnOf returns why a column cannot have ids with a format, empty where it can.
 func idColumnOf(format source.IDFormat, column sqltable.Column) (ids source.IDColumn, why string) {
 	name, _, _ := strings.Cut(strings.ToLower(column.Type), "(")
 	ids.Format = format

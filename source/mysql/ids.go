@@ -235,7 +235,6 @@ func (r *headReader) answer(all []headQuery) {
 
 var errHeads = errors.New("the answer does not have one row a head")
 
-// queryHeads returns the values of the expressions.
 func (s *Source) queryHeads(ctx context.Context, all []headQuery) ([]string, error) {
 	var statement strings.Builder
 	for i := range all {

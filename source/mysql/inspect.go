@@ -52,7 +52,6 @@ const (
 	erPasswordExpired  = 1862
 )
 
-// unreached turns the error of the first connection into a finding.
 func (s *Source) unreached(r *inspect.Report, err error) {
 	r.Summary = "MySQL protocol at " + s.connector.addr
 	try := fmt.Sprintf("mysql -h %s -P %d -u %s -p", s.options.Host, s.options.Port, s.options.User)
@@ -71,8 +70,6 @@ func (s *Source) unreached(r *inspect.Report, err error) {
 	}
 }
 
-// queryClock compares the clocks, and finds the zone in which the server writes times that have
-// none.
 func (f *serverFacts) queryClock(ctx context.Context, c conn) error {
 	var now, offset string
 	before := time.Now()
@@ -240,7 +237,6 @@ func (t *inspection) order() (source.IDOrder, string) {
 	return taken, why
 }
 
-// checkClocks notes times that have no fraction of a second, or no zone.
 func (t *inspection) checkClocks() {
 	zoneless := ""
 	for _, r := range t.TimeRoles() {
@@ -262,8 +258,6 @@ func (t *inspection) checkClocks() {
 	}
 	zone := cmp.Or(t.Expected.Zone, time.UTC)
 	_, want := time.Now().In(zone).Zone()
-	// The zone in which the server writes times is compared with the one that the stream takes them
-	// for.
 	if written := t.server.zone; zoneless != "" && written != nil && written.Abs() <= 15*time.Hour && *written != time.Duration(want)*time.Second {
 		t.Found(inspect.Note, inspect.TimeZone, "has %s without a zone; the server writes NOW() %s from UTC there, TIME_ZONE is %s", zoneless, *written, zone).
 			Says("set %s to the zone in which the column is filled; nothing where the application fills it in %s", option.TimeZone, zone)

@@ -72,7 +72,6 @@ func (l lookup) split(keys [][][]byte) (sure, strange [][][]byte) {
 }
 
 const (
-	// maxCondition bounds the text of one condition.
 	maxCondition = 512 << 10
 	// atOnce bounds the keys in one condition: the server finds a row by its index, but then goes
 	// through the condition until it meets the key of that row.
@@ -102,9 +101,8 @@ func (l lookup) condition(keys [][][]byte, written encodings, room int) (conditi
 	return condition, taken
 }
 
-// readKeys reads the rows with the keys of q into p: those that the index finds in as few
-// statements as their length allows, then the strange ones. fresh says that the columns were read
-// just now.
+// readKeys reads the rows that the index finds in as few statements as their length allows, then
+// the strange ones. fresh says that the columns were read just now.
 func (s *shard) readKeys(ctx context.Context, c conn, q source.Query, p *source.Page, fresh bool) error {
 	if len(s.shape.key.parts) == 0 {
 		return fmt.Errorf("%w: no unique index over NOT NULL columns of the KEY: let an administrator run: %s",
@@ -187,8 +185,7 @@ func unite(p *source.Page) error {
 	return nil
 }
 
-// readIndexes reads the indexes of the table, the primary key first, and cuts that to the id where
-// the id begins it.
+// readIndexes reads the primary key first, and cuts it to the id where the id begins it.
 func (t *inspection) readIndexes(ctx context.Context, c conn) error {
 	end := ""
 	if t.generated {

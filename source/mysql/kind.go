@@ -96,8 +96,7 @@ func fits(c source.Column, asked bool, name string, scale int64) bool {
 	return name == times[c.Kind] && scale == int64(c.Precision)
 }
 
-// appendValue appends v, as the driver delivers it, in the normal form. Byte strings are there
-// already.
+// appendValue appends v, of the driver, in the normal form. Byte strings are in it already.
 func appendValue(b []byte, v driver.Value, single bool) ([]byte, error) {
 	switch v := v.(type) {
 	case int64:

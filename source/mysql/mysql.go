@@ -101,7 +101,6 @@ func (s *Source) mostConns() (n int) {
 	return n
 }
 
-// pool returns the sessions that see uncommitted rows, or the others.
 func (s *Source) pool(uncommitted bool) *sqltable.Pool {
 	if uncommitted {
 		return s.dirty
@@ -184,7 +183,6 @@ type rawConn interface {
 // conn is one connection, used by one goroutine.
 type conn struct{ rawConn }
 
-// query runs a small query; see [sqltable.Query].
 func (c conn) query(ctx context.Context, query string, each func(get func(name string) string), args ...string) error {
 	return sqltable.Query(ctx, c, query, each, args...)
 }

@@ -180,7 +180,6 @@ func (o *Options) parseParameters(query string) error {
 	return err
 }
 
-// loadTLS makes a configuration of PEM files, each optional, for a mode of ParseURL.
 func loadTLS(mode, ca, cert, key string) (*tls.Config, error) {
 	c := &tls.Config{MinVersion: tls.VersionTLS12, InsecureSkipVerify: mode != "true"}
 	if ca != "" {
@@ -226,7 +225,6 @@ func verifyAuthority(roots *x509.CertPool) func(tls.ConnectionState) error {
 	}
 }
 
-// erSecureTransport is the error of a server with require_secure_transport.
 const erSecureTransport = 3159
 
 // errCleartext stands for the driver's error, which names a setting that bridge does not have.

@@ -25,7 +25,6 @@ const (
 	drainBytes = 256 << 10
 )
 
-// pageReader keeps what pages of one shard need again and again.
 type pageReader struct {
 	row     []driver.Value
 	scratch []byte
@@ -102,7 +101,6 @@ func (r *pageReader) complete(p *source.Page, most int) {
 	}
 }
 
-// readID reads all rows of one id with a format.
 func (s *shard) readID(ctx context.Context, c conn, id uint64, p *source.Page) error {
 	s.reader.again = 0
 	const asked = source.SharingRows + 1
@@ -163,7 +161,6 @@ func sorted(p *source.Page, shared bool, err error) error {
 	return err
 }
 
-// readRows appends the at most asked rows of a statement to p.
 func (s *shard) readRows(ctx context.Context, c conn, statement string, asked, maxBytes int, p *source.Page) error {
 	before := len(p.Rows)
 	rows, err := c.QueryContext(ctx, statement, nil)
@@ -195,7 +192,6 @@ func (s *shard) readRows(ctx context.Context, c conn, statement string, asked, m
 	return rows.Close()
 }
 
-// fill appends the rows of rows until they end or the budget is reached.
 func (s *shard) fill(ctx context.Context, rows driver.Rows, maxBytes int, p *source.Page) (full bool, err error) {
 	at := s.shape.layout()
 	if cap(s.reader.row) < at.all {
@@ -268,7 +264,6 @@ func (s *shard) appendRow(row []driver.Value, p *source.Page) error {
 	return nil
 }
 
-// rowID returns the id that a result has.
 func (sh *shape) rowID(v driver.Value) (uint64, error) { return idColumn{IDColumn: sh.ids}.number(v) }
 
 func rowID(v driver.Value) (uint64, error) {
@@ -360,7 +355,6 @@ func (s *shard) checkTypes(rows driver.Rows) error {
 // for 4 KiB at a time, a dozen rows, and pays a system call and a deadline for each.
 const readAheadBytes = 64 << 10
 
-// dial connects to a server over TCP.
 func dial(ctx context.Context, network, address string) (net.Conn, error) {
 	var d net.Dialer
 	opened, err := d.DialContext(ctx, network, address)

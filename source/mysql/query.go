@@ -33,8 +33,7 @@ func (s *shard) head() string {
 	return "CONCAT_WS(' ', UTC_TIMESTAMP(6), " + s.shape.id().highest(s.quoted()) + ", " + s.identity + ")"
 }
 
-// pageQuery composes the statement for the columns of the shape. Both parts go by index, whose
-// first and only column is the id.
+// Both parts go by index, whose first and only column is the id.
 func (s *shard) pageQuery() pageQuery {
 	sh, table := s.shape, s.quoted()
 	// What is beside the columns, in the row of the head, in the others, and in the guard.
@@ -74,8 +73,6 @@ func (s *shard) pageQuery() pageQuery {
 	return q
 }
 
-// forceIndex returns the clause that keeps the server to an index, nothing if there is none to
-// keep to.
 func forceIndex(index string) string {
 	if index == "" {
 		return ""
@@ -83,7 +80,6 @@ func forceIndex(index string) string {
 	return " FORCE INDEX (" + quoteName(index) + ")"
 }
 
-// text returns the statement for q with at most limit rows.
 func (p pageQuery) text(q source.Query, limit int) string {
 	condition := p.id.above(q.After) + p.id.through(q.Through)
 	if q.Ranges != nil {
@@ -92,8 +88,7 @@ func (p pageQuery) text(q source.Query, limit int) string {
 	return p.upToFrom + p.byID + condition + " ORDER BY " + p.id.name + " LIMIT " + strconv.Itoa(limit) + ")" + p.guard
 }
 
-// keysText returns the statement for the rows that meet condition, at most limit of them, in
-// whatever order.
+// keysText returns rows in whatever order.
 func (p pageQuery) keysText(condition []byte, limit int) string {
 	return p.upToFrom + p.byKey + p.id.positive() + " AND (" + string(condition) + ") LIMIT " + strconv.Itoa(limit) + ")" + p.guard
 }
@@ -105,14 +100,12 @@ const listAtOnce = 500
 // time in which MariaDB plans a statement grows with their square.
 const rangesAtOnce = 100
 
-// room returns how many bytes may be added to a statement before the server refuses it.
 func (s *server) room(bytes int) int {
 	const spare = 512
 	return s.packet - bytes - spare
 }
 
-// parts splits ranges of the column id into those of which one statement can ask, beside so many
-// bytes. It returns at least one part.
+// parts splits ranges into those that one statement can ask for beside so many bytes: one at least.
 func (s *server) parts(id idColumn, ranges []source.Range, bytes int) (parts [][]source.Range) {
 	atOnce := max(1, s.room(bytes)/id.rangeBytes())
 	if id.Format != "" {
@@ -162,8 +155,7 @@ func inRanges(id idColumn, ranges []source.Range) string {
 	return string(append(b, ')'))
 }
 
-// parseHead reads the first column of a page's first row: the clock, the highest id and the
-// identity.
+// parseHead reads the clock, the highest id and the identity from the first row of a page.
 func (c idColumn) parseHead(head string, p *source.Page) error {
 	const clock = "2006-01-02 15:04:05.000000"
 	if words := strings.SplitN(head, " ", 4); len(words) == 4 {

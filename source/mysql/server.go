@@ -45,7 +45,6 @@ func (f *serverFacts) product() string {
 	return "MySQL " + version
 }
 
-// role is the server's part in replication, if known.
 func (f *serverFacts) role() string {
 	if f.members() != "" && f.channel == channelNone && f.readOnly() == "" {
 		return "it is one of several that take writes"
@@ -84,7 +83,6 @@ func (f *serverFacts) checkServer(r *inspect.Report) {
 	f.checkFlush(r)
 }
 
-// checkConnections warns of a server that lets the login have fewer connections than most.
 func (f *serverFacts) checkConnections(r *inspect.Report, most int) {
 	for _, name := range []string{"max_user_connections", "max_connections"} {
 		n, err := strconv.Atoi(f.variables[name])

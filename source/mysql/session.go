@@ -18,12 +18,10 @@ import (
 	"example.org/bridge/source/internal/sqltable"
 )
 
-// connector opens connections whose sessions are as the package promises.
 type connector struct {
 	driver.Connector
-	options Options
-	addr    string
-	// isolation is what the sessions see of other transactions.
+	options   Options
+	addr      string
 	isolation string
 	// hasty says that the sessions do not wait for the locks of tables.
 	hasty  bool
@@ -239,7 +237,6 @@ func productSettings(s server, o Options) []setting {
 	}
 }
 
-// noLimit is a sql_select_limit that no table reaches.
 const noLimit = "9223372036854775807"
 
 // required are settings without which values are read wrongly.

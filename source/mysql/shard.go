@@ -18,7 +18,6 @@ import (
 	"example.org/bridge/source/internal/sqltable"
 )
 
-// tableSpec is a table and the columns that a stream reads of it.
 type tableSpec struct {
 	spec  source.Spec
 	table sqltable.Name
@@ -293,9 +292,8 @@ var (
 	// of drained.
 	errCut = errors.New("result cut")
 	// errStale says that the types of a page differ from the types of the columns.
-	errStale  = errors.New("the columns of the table changed")
-	errNoHead = errors.New("the server's answer lacks its clock")
-	// errNoDatabase is for a table whose database neither TABLE nor the source's URL names.
+	errStale      = errors.New("the columns of the table changed")
+	errNoHead     = errors.New("the server's answer lacks its clock")
 	errNoDatabase = option.Errorf("%w: the table has no database: write %s as database.table or put the database into %s",
 		source.ErrMissing, option.Table, option.SourceURL)
 )
@@ -308,8 +306,6 @@ func number(err error) uint16 {
 	return 0
 }
 
-// mayBeStale reports whether err can come from columns or indexes that changed since they were
-// read.
 func mayBeStale(err error) bool {
 	switch number(err) {
 	case erBadField, erKeyDoesNotExist, erColAccessDenied, erWrongNumberOfColumns, erOperandColumns:
@@ -339,7 +335,6 @@ func (s *shard) explain(err error) error {
 	return err
 }
 
-// grant returns the statement that gives the login its missing rights on a table.
 func (s *Source) grant(table string) string {
 	account := quoteText(s.options.User) + "@'%'"
 	if server := s.connector.server.Load(); server != nil {

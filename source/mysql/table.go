@@ -13,8 +13,6 @@ import (
 	"example.org/bridge/source/internal/sqltable"
 )
 
-// readShape asks the server for the columns of the table and checks them against the spec. It
-// returns the masks of the columns, too.
 func (s *shard) readShape(ctx context.Context, c conn, server server) (*shape, source.Masks, error) {
 	t := s.inspection(source.Expected{Spec: s.spec})
 	if err := t.readColumns(ctx, c); err != nil {
@@ -90,7 +88,6 @@ func (t *inspection) compose(index *sqltable.Index) *shape {
 	return sh
 }
 
-// inspection judges one table, with what a login with SELECT can see of it.
 type inspection struct {
 	*shard
 	sqltable.Inspection
@@ -101,8 +98,7 @@ type inspection struct {
 	// counted says that the id is the AUTO_INCREMENT column, unproved that nothing else keeps ids
 	// unique.
 	counted, unproved bool
-	// generated says that a column is.
-	generated bool
+	generated         bool
 }
 
 func (s *shard) inspection(expected source.Expected) *inspection {
@@ -123,7 +119,6 @@ func (s *shard) inspection(expected source.Expected) *inspection {
 	return t
 }
 
-// refusal returns err, or else why the table is not read.
 func (t *inspection) refusal(err error) error {
 	if err != nil {
 		return err
@@ -143,7 +138,6 @@ func (s tableSpec) addUnique(columns ...string) string {
 	return "ALTER TABLE " + s.quoted() + " ADD UNIQUE KEY (" + sqltable.Quote("`", columns...) + ")"
 }
 
-// createModifiedIndex returns the statement that makes the index that updates are found by.
 func (s tableSpec) createModifiedIndex(modified string) string {
 	return fmt.Sprintf("CREATE INDEX %s ON %s (%s)", quoteName(modified+"_"+s.spec.ID), s.quoted(), sqltable.Quote("`", modified, s.spec.ID))
 }
@@ -170,7 +164,6 @@ func (t *inspection) readColumns(ctx context.Context, c conn) error {
 	})
 }
 
-// checkColumns reports whether every column that the stream names is there and may be read.
 func (t *inspection) checkColumns(ctx context.Context, c conn) (complete bool, err error) {
 	complete = true
 	seen := make(map[source.Role]bool)

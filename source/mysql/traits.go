@@ -119,7 +119,6 @@ func (f *serverFacts) stride() string {
 	return strings.TrimSpace(strings.TrimPrefix(f.variables["auto_increment_increment"]+" ", "1 "))
 }
 
-// order tells how the server hands out ids.
 func (f *serverFacts) order(create string) source.Traits {
 	say := func(o source.IDOrder, why string) source.Traits { return source.Traits{Order: o, OrderWhy: why} }
 	switch {
@@ -187,11 +186,8 @@ var replicaStatements = []string{"SHOW REPLICA STATUS", "SHOW ALL SLAVES STATUS"
 const replicaChannels = "SELECT @@GLOBAL.performance_schema AS enabled, NULL AS Channel_Name UNION ALL " +
 	"SELECT NULL, CHANNEL_NAME FROM performance_schema.replication_connection_configuration WHERE HOST <> ''"
 
-// replicaGrant says what shows whether a server copies from another one.
 const replicaGrant = "with REPLICATION CLIENT, or SELECT on performance_schema.replication_connection_configuration, it may"
 
-// queryReplication finds out whether the server copies from another, as far as the login may see
-// it.
 func (f *serverFacts) queryReplication(ctx context.Context, c conn) error {
 	err := c.tryQuery(ctx, "SHOW GLOBAL STATUS WHERE Variable_name IN ('Slave_running', 'Slaves_running')", func(get func(string) string) {
 		f.sawReplication = true
@@ -284,7 +280,6 @@ func (f *serverFacts) removeChannels() string {
 // waiting is a pair of statements around a read that must show what other members have committed.
 type waiting struct{ begin, end string }
 
-// waiting returns how to wait for the other members of the cluster, if there are any.
 func (f *serverFacts) waiting() waiting {
 	switch {
 	case f.isGalera():
