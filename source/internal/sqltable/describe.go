@@ -89,7 +89,6 @@ func saysCreation(name string) bool {
 	return name == "ctime" || creation.MatchString(name) && moment.MatchString(name)
 }
 
-// saysDeletion reports whether a column is named as those of soft deletes are.
 func saysDeletion(name string) bool {
 	name = strings.ToLower(name)
 	return deletion.MatchString(name) && !strings.HasSuffix(name, "by")

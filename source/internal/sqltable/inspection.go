@@ -51,7 +51,6 @@ func (t *Inspection) Found(severity inspect.Severity, code inspect.Code, format 
 	return t.Add(severity, code, t.Spec.Table, fmt.Sprintf(format, args...))
 }
 
-// refusal is the error of a table that is not read.
 type refusal struct {
 	class   error
 	finding inspect.Finding
@@ -226,7 +225,6 @@ func (t *Inspection) KeyForm() string {
 	return strings.Join(forms, ", ")
 }
 
-// lacksProof says what there is in place of an index that proves the key.
 func (t *Inspection) lacksProof() string {
 	if slices.ContainsFunc(t.Table.Indexes, func(i Index) bool { _, covered := t.Table.within(&i, t.Spec.Key); return i.Unique && covered }) {
 		return "a unique index with a collation of the application's own, by which nobody else can read"
@@ -363,7 +361,6 @@ func (t *Inspection) CheckFormat(ids source.IDColumn, blind string, ends func(fi
 	return nil
 }
 
-// noteFormat says how rows are found whose ids have a format.
 func (t *Inspection) noteFormat(format source.IDFormat, blind string) {
 	what := "a reconcile finds its rows"
 	byModified := t.Spec.Modified != "" && t.Table.Modified(t.Spec) != nil

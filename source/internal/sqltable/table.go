@@ -59,7 +59,6 @@ type IndexColumn struct {
 	Prefix          bool
 }
 
-// usable reports whether rows can be read by the index.
 func (i *Index) usable() bool { return !i.Ignored && !i.Unordered && !i.Foreign }
 
 // Usable returns the name of the index, "" where no rows can be read by it.
@@ -128,7 +127,6 @@ func (t *Table) Proof(key []string) (proof *Index, nulls []string) {
 	return proof, nulls
 }
 
-// within reports whether all columns of an index are among key, and which of them may be NULL.
 func (t *Table) within(index *Index, key []string) (nulls []string, covered bool) {
 	for _, part := range index.Columns {
 		column, ok := t.Column(part.Name)
