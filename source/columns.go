@@ -153,7 +153,6 @@ func (c Column) IsTime(v []byte) bool {
 
 type wall struct{ year, month, day, hour, minute, second, nanos int }
 
-// wall reads v, a value of the column in its normal form.
 func (c Column) wall(v []byte) (w wall, ok bool) {
 	const day = len(time.DateOnly)
 	switch c.Kind {

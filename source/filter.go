@@ -83,8 +83,6 @@ func Unquoted(condition string) (bare string, double []string, err error) {
 	}
 }
 
-// checkParentheses refuses a condition that closes a parenthesis which it has not opened, or the
-// other way round.
 func checkParentheses(bare string) error {
 	depth := 0
 	for i := range len(bare) {

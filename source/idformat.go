@@ -47,7 +47,6 @@ func (f IDFormat) HasTime() bool { return f == UUID7 || f == ULID || f == KSUID 
 // ksuidEpoch is the Unix time at which those of KSUIDs begin.
 const ksuidEpoch = 1_400_000_000
 
-// digits are those of a text.
 func (f IDFormat) digits() string {
 	if f == KSUID {
 		return "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
@@ -81,7 +80,6 @@ func (f IDFormat) bytes(n uint64, further byte) []byte {
 	return id
 }
 
-// appendText appends the text of an id.
 func (f IDFormat) appendText(b, id []byte) []byte {
 	if f == UUID || f == UUID7 {
 		for i, part := range [][]byte{id[:4], id[4:6], id[6:8], id[8:10], id[10:]} {
@@ -173,7 +171,6 @@ func (f IDFormat) text(t time.Time) string {
 	return string(f.appendText(nil, f.bytes(n, 0)))
 }
 
-// resolution is that of the times of ids.
 func (f IDFormat) resolution() time.Duration {
 	if f == KSUID {
 		return time.Second

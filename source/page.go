@@ -311,5 +311,4 @@ func (s *slab[T]) reset(keep int, wipe bool) {
 	s.arrays, s.used = kept, 0
 }
 
-// empty reports whether nothing was allocated yet.
 func (s *slab[T]) empty() bool { return len(s.arrays) == 0 }

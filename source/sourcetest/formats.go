@@ -11,7 +11,6 @@ import (
 	"example.org/bridge/source"
 )
 
-// formatColumns are the types of columns in which the suite has ids with a format.
 var formatColumns = []struct {
 	name string
 	source.IDColumn
@@ -135,7 +134,6 @@ func testFormat(t *testing.T, s source.Shard, names []string) {
 	}
 }
 
-// testFormatChanges follows the second cursor where the id is the time.
 func testFormatChanges(t *testing.T, s source.Shard, c source.IDColumn, whole *source.Page) {
 	traits, err := s.Traits(t.Context())
 	if err != nil || traits.ModifiedIndexed != c.Format.HasTime() {

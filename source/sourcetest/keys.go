@@ -20,7 +20,6 @@ type KeyedRow struct {
 	Modified string
 }
 
-// keyed is the spec of a table of states.
 func keyed(table string) source.Spec {
 	return source.Spec{Table: table, ID: "id", Key: []string{"name", "part"}, UniqueKey: true, Modified: "modified"}
 }

@@ -124,7 +124,6 @@ func Run(t *testing.T, open func(t *testing.T) Fixture) {
 // timeout bounds every call; a source that needs longer is broken.
 const timeout = 2 * time.Minute
 
-// spec is the usual one.
 func spec(table string) source.Spec {
 	return source.Spec{Table: table, ID: "id", Created: "created"}
 }
@@ -164,7 +163,6 @@ func Transient(t *testing.T, err, want error) {
 	}
 }
 
-// checkPage checks what is true of every page.
 func checkPage(t testing.TB, q source.Query, p *source.Page) {
 	t.Helper()
 	if p.Columns == nil || p.Now.IsZero() || p.Now.Location() != time.UTC || p.Server == "" {
@@ -198,7 +196,6 @@ func checkPage(t testing.TB, q source.Query, p *source.Page) {
 	}
 }
 
-// readAll reads pages until there are no more and returns the ids.
 func readAll(t *testing.T, s source.Shard, q source.Query) (ids []uint64) {
 	t.Helper()
 	for {
@@ -216,7 +213,6 @@ func readAll(t *testing.T, s source.Shard, q source.Query) (ids []uint64) {
 	}
 }
 
-// value returns a column of a row by name.
 func value(t *testing.T, p *source.Page, r source.Row, column string) []byte {
 	t.Helper()
 	for i, c := range p.Columns.List {

@@ -24,7 +24,6 @@ func exec(t *testing.T, db execer, statement string, args ...any) {
 	}
 }
 
-// begin begins a transaction, and returns what ends it.
 func begin(t *testing.T, db *sql.DB) (tx *sql.Tx, end func(commit bool)) {
 	t.Helper()
 	tx = must.Get(db.BeginTx(t.Context(), nil))(t)

@@ -33,15 +33,14 @@ type Table struct {
 	mu   sync.Mutex
 	list []source.Column
 	// version counts the changes of list.
-	version int
-	rows    []row
-	next    uint64
-	fails   int
-	failErr error
-	reads   int
-	server  string
-	replica bool
-	// readOnly says that the server takes no writes for a while.
+	version  int
+	rows     []row
+	next     uint64
+	fails    int
+	failErr  error
+	reads    int
+	server   string
+	replica  bool
 	readOnly bool
 }
 
@@ -63,7 +62,6 @@ func NewTable(spec source.Spec, columns ...source.Column) *Table {
 	return t
 }
 
-// locked locks the table and returns what unlocks it.
 func (t *Table) locked() (unlock func()) {
 	t.mu.Lock()
 	return t.mu.Unlock

@@ -13,7 +13,6 @@ import (
 
 var _ source.Shard = (*view)(nil)
 
-// view reads a table as a spec wants it.
 type view struct {
 	table *Table
 	spec  source.Spec
@@ -108,7 +107,6 @@ func (v *view) Read(ctx context.Context, q source.Query, p *source.Page) error {
 	return nil
 }
 
-// ranges returns where the rows lie that a query may want.
 func ranges(q source.Query) []source.Range {
 	switch {
 	case q.Ranges != nil && q.Keys == nil:
@@ -123,7 +121,6 @@ func ranges(q source.Query) []source.Range {
 
 var everything = []source.Range{{Last: math.MaxUint64}}
 
-// wanted returns what reports whether a row of the query's ranges has one of its keys.
 func (v *view) wanted(q source.Query) func(r *row) bool {
 	if q.Keys == nil {
 		return func(*row) bool { return true }
@@ -220,7 +217,6 @@ func (v *view) ReadChanges(ctx context.Context, q source.ChangeQuery, c *source.
 	return nil
 }
 
-// indexed reports whether an index begins with MODIFIED.
 func (v *view) indexed() bool { return v.spec.Modified != "" && !v.table.Unindexed }
 
 // Traits implements source.IDReader: a table in memory shows its open rows.
