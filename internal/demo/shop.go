@@ -69,13 +69,11 @@ func OpenDatabase(ctx context.Context, path string) (*sql.DB, error) {
 	return db, nil
 }
 
-// row is one row of a table.
 type row struct {
 	table string
 	id    int64
 }
 
-// shop writes to the tables.
 type shop struct {
 	db *sql.DB
 
@@ -136,7 +134,6 @@ func (s *shop) write(ctx context.Context, table, statement string, args ...any) 
 	return nil
 }
 
-// when returns when a row was written last.
 func (s *shop) when(r row) (at time.Time, written bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -188,7 +185,6 @@ func (s *shop) stock(ctx context.Context) error {
 	return err
 }
 
-// order draws an id, waits until the order is paid, and inserts it.
 func (s *shop) order(ctx context.Context, pay func()) error {
 	var id int64
 	if err := s.db.QueryRowContext(ctx, "UPDATE order_ids SET next = next + 1 RETURNING next - 1").Scan(&id); err != nil {
@@ -207,5 +203,4 @@ var (
 // price returns a price in cents; two in a row are hardly ever the same.
 func price() int64 { return 100 + rand.Int64N(99_900) }
 
-// now is the time of a row as the shop writes it.
 func now() string { return time.Now().UTC().Format("2006-01-02 15:04:05.000000") }

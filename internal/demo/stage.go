@@ -145,7 +145,6 @@ func (s *Stage) play(ctx context.Context, shop *shop, screen *screen, subscripti
 	return report, wrote, err
 }
 
-// event is what the screen shows of a message.
 type event struct {
 	// kind is meta.type; origin is how bridge noticed the row.
 	kind, origin string
@@ -188,7 +187,6 @@ func parse(m *nats.Msg) (event, error) {
 	return e, nil
 }
 
-// money returns cents as people write an amount.
 func money(cents int64) string { return fmt.Sprintf("%d.%02d", cents/100, cents%100) }
 
 // screen prints events, one a line of at most 79 columns, under a header. The first late order is
@@ -196,8 +194,7 @@ func money(cents int64) string { return fmt.Sprintf("%d.%02d", cents/100, cents%
 type screen struct {
 	w      io.Writer
 	colour bool
-	// when returns when a row was committed last.
-	when func(row) (time.Time, bool)
+	when   func(row) (time.Time, bool)
 
 	// origins counts events by what noticed them. latencies leave out those of a reconcile.
 	origins   map[string]int
@@ -216,7 +213,6 @@ const (
 // originWords are short words for what noticed an event, by origin.
 var originWords = map[string]string{"late": "late", "modified": "edit", "reconcile": "scan"}
 
-// The codes of colours.
 const (
 	plain   = "\x1b[0m"
 	dim     = "\x1b[2m"
@@ -277,7 +273,6 @@ func (s *screen) explain(e event, committed time.Time) string {
 		"           a reader of `id > %d` never sees it", e.row.id, waited.Seconds(), next, next)
 }
 
-// sum returns how many events were shown, by what noticed them, and how long they took.
 func (s *screen) sum() string {
 	events := 0
 	for _, n := range s.origins {
