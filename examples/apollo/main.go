@@ -52,7 +52,6 @@ func listen(ctx context.Context, s *stage.Stage, name, stream string) (*service,
 	return c, err
 }
 
-// has waits until the service has heard these events, in this order.
 func (c *service) has(ctx context.Context, events []string) error {
 	return c.Wait(ctx, fmt.Sprintf("at %s %q", c.name, events), func() (bool, error) {
 		c.mu.Lock()

@@ -54,12 +54,10 @@ type shop struct {
 	written map[string]string
 	heard   map[string]int
 	// wrong is the first event that no order explains.
-	wrong error
-	// repeats counts events that came again.
+	wrong   error
 	repeats int
 }
 
-// startNATS starts a server of NATS in this process.
 func startNATS(st *stage.Stage) (url string, err error) {
 	s, err := server.NewServer(&server.Options{
 		Host: "127.0.0.1", Port: server.RANDOM_PORT, JetStream: true, StoreDir: filepath.Join(st.Dir, "nats"), NoSigs: true, NoLog: true,
@@ -115,7 +113,6 @@ func (s *shop) hear(_ context.Context, e client.Event) error {
 	return nil
 }
 
-// lost returns how many orders that are written were not heard.
 func (s *shop) lost() (n int, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -127,7 +124,6 @@ func (s *shop) lost() (n int, err error) {
 	return n, s.wrong
 }
 
-// await waits until all orders that are written are heard.
 func (s *shop) await(ctx context.Context, st *stage.Stage) error {
 	err := st.Wait(ctx, "all orders are heard", func() (bool, error) {
 		n, err := s.lost()
@@ -211,7 +207,6 @@ func (s *shop) newTable(ctx context.Context, st *stage.Stage, killed *stage.Brid
 	return nil
 }
 
-// database is one of the hundred.
 type database struct {
 	// of is the server, or the file of SQLite.
 	of *sql.DB
@@ -219,7 +214,6 @@ type database struct {
 	statement, shard string
 }
 
-// create makes a table of orders.
 func (d *database) create(ctx context.Context, isMySQL bool, table string) error {
 	file := "table.sql"
 	if !isMySQL {

@@ -45,7 +45,6 @@ func (c *container) draw(from *issuer) (id uint64) {
 	return id
 }
 
-// row is a row of a table.
 type row struct {
 	table string
 	id    uint64
@@ -67,7 +66,6 @@ func (h *heard) handle(_ context.Context, e client.Event) error {
 	return nil
 }
 
-// await waits until the rows that were heard are those that were written.
 func (h *heard) await(ctx context.Context, s *stage.Stage, written []row) error {
 	return s.Wait(ctx, fmt.Sprintf("all %d rows", len(written)), func() (bool, error) {
 		h.mu.Lock()

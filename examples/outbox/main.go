@@ -22,10 +22,8 @@ var files embed.FS
 
 func main() { stage.Main("outbox", files, story) }
 
-// row is what the service writes into the outbox.
 type row struct{ aggregateType, aggregateID, kind, payload string }
 
-// service has what it wrote, and what each of the others has heard.
 type service struct {
 	*stage.Stage
 
@@ -53,7 +51,6 @@ func (s *service) change(ctx context.Context, order, state string, rows ...row) 
 	return tx.Commit()
 }
 
-// listen has another service hear of the aggregates of one type.
 func (s *service) listen(ctx context.Context, name, aggregateType string) error {
 	o := s.Options("outbox")
 	o.Destinations = slices.DeleteFunc(o.Destinations, func(to string) bool { return to != s.Named("outbox.event."+aggregateType) })
@@ -73,7 +70,6 @@ func (s *service) listen(ctx context.Context, name, aggregateType string) error 
 	return err
 }
 
-// refused returns the messages that were put aside.
 func (s *service) refused(ctx context.Context) (refused []string, err error) {
 	reader, err := s.Bus.Open(client.Opening{Destinations: []string{s.Named("outbox.refused")}})
 	if err != nil {

@@ -21,7 +21,6 @@ var files embed.FS
 
 func main() { stage.Main("sofaregistry", files, story) }
 
-// revision is what a server keeps of a row.
 type revision struct{ Revision, AppName, BaseParams, ClientVersion string }
 
 // server makes a table from the bus alone, as a data or session server does at its start, and
@@ -92,7 +91,6 @@ func story(ctx context.Context, s *stage.Stage) error {
 	return nil
 }
 
-// equal waits until the map of a server has the live rows of the table, so many.
 func equal(ctx context.Context, s *stage.Stage, table *client.Table, live int) error {
 	return s.Wait(ctx, fmt.Sprintf("a map that equals the %d live rows", live), func() (bool, error) {
 		rows, err := s.DB.QueryContext(ctx, "SELECT revision, app_name, base_params, client_version FROM app_revision WHERE deleted = 0")

@@ -32,7 +32,6 @@ type info struct {
 	drops  map[string]int
 }
 
-// change is what an event says of one capability.
 type change struct {
 	StpName, CapabilityKey, CapabilityValue string
 	deleted                                 bool

@@ -22,7 +22,6 @@ func main() { stage.Main("table-scan", files, story) }
 
 const tables, workers, orders = 4, 3, 40
 
-// shop counts how often each order was processed.
 type shop struct {
 	*stage.Stage
 
@@ -55,7 +54,6 @@ func (s *shop) process(ctx context.Context, worker int, e client.Event) error {
 	return nil
 }
 
-// await waits until so many orders were processed.
 func (s *shop) await(ctx context.Context, orders int) error {
 	return s.Wait(ctx, fmt.Sprintf("%d orders that are processed", orders), func() (bool, error) {
 		s.mu.Lock()

@@ -84,7 +84,6 @@ func (s *Stage) OpenDatabase(at string) (db *sql.DB, isMySQL bool, err error) {
 	return db, isMySQL, nil
 }
 
-// openBus leads bridge and the consumers to the bus.
 func (s *Stage) openBus(ctx context.Context) (err error) {
 	s.nameOwn()
 	at := os.Getenv("EXAMPLE_SINK_URL")
@@ -141,7 +140,6 @@ func (s *Stage) openBus(ctx context.Context) (err error) {
 // Named returns the name that a destination in bridge.env has in this run: no other run has it.
 func (s *Stage) Named(destination string) string { return s.domain + "." + destination }
 
-// nameOwn renames the destinations that bridge.env lists.
 func (s *Stage) nameOwn() {
 	for stream := range strings.SplitSeq(s.env["BRIDGE_STREAMS"], ",") {
 		begin := "BRIDGE_STREAM_" + strings.ToUpper(stream) + "_"
@@ -213,7 +211,6 @@ func (s *Stage) makeTopics(ctx context.Context, brokers []string) error {
 	return nil
 }
 
-// freeAddress returns one of the loopback that nobody listens on.
 func freeAddress() (string, error) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
