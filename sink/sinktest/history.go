@@ -27,7 +27,6 @@ type history struct {
 	acked []located
 }
 
-// located is an acknowledged message with what the outcome says of it.
 type located struct {
 	message sink.Message
 	tp      sink.TPRef
@@ -44,7 +43,6 @@ func (h *history) publish(ctx context.Context, batch []sink.Message) (sink.Outco
 	return h.publishBy(ctx, h.f.Sink, batch)
 }
 
-// publishBy is publish by another sink.
 func (h *history) publishBy(ctx context.Context, s sink.Sink, batch []sink.Message) (sink.Outcome, error) {
 	h.t.Helper()
 	h.mu.Lock()
@@ -76,7 +74,6 @@ func (h *history) publishBy(ctx context.Context, s sink.Sink, batch []sink.Messa
 	return out, err
 }
 
-// mustPublish fails the test unless all of batch is acknowledged.
 func (h *history) mustPublish(batch []sink.Message) sink.Outcome {
 	h.t.Helper()
 	out, err := h.publish(Deadline(h.t), batch)
@@ -152,7 +149,6 @@ func Compare(t testing.TB, sent []sink.Message, records []Record, keys bool) (re
 	return len(records) - len(sent)
 }
 
-// consumed compares what every destination shows with what was sent.
 func (h *history) consumed() {
 	h.t.Helper()
 	var all []Record

@@ -143,7 +143,6 @@ func batch(destination, series string, n, keys int) []sink.Message {
 	return out
 }
 
-// copyOf returns messages that share no memory with batch.
 func copyOf(batch []sink.Message) []sink.Message {
 	out := make([]sink.Message, len(batch))
 	for i, m := range batch {
@@ -153,7 +152,6 @@ func copyOf(batch []sink.Message) []sink.Message {
 	return out
 }
 
-// spoil fills the memory of batch with what belongs to no message.
 func spoil(batch []sink.Message) {
 	for i := range batch {
 		for _, text := range [][]byte{batch[i].Key, batch[i].Value} {

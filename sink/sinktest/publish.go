@@ -88,7 +88,6 @@ func repeats(t *testing.T, f Fixture) {
 	h.check()
 }
 
-// again publishes messages with Again set, which are stored whatever the bus has with their IDs.
 func again(t *testing.T, f Fixture) {
 	h := begin(t, f)
 	sent := mixed(f, "first", 0, 200)

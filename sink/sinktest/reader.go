@@ -63,7 +63,6 @@ func RunReader(t *testing.T, open func(t *testing.T) ReaderFixture) {
 	}, open, func(f ReaderFixture) error { return f.Close() })
 }
 
-// stored is a message that was read.
 type stored struct {
 	Record
 	offset uint64
@@ -96,7 +95,6 @@ func read(ctx context.Context, r sink.Reader, s sink.Span) (got []stored, next u
 	return got, next, err
 }
 
-// tpOf returns the one TP of the fixture.
 func tpOf(t *testing.T, f ReaderFixture) sink.TP {
 	t.Helper()
 	tps, err := f.Reader.TPs(Deadline(t), []string{f.Destination})
@@ -106,7 +104,6 @@ func tpOf(t *testing.T, f ReaderFixture) sink.TP {
 	return tps[0]
 }
 
-// span is what there is of a TP now.
 func span(tp sink.TP) sink.Span {
 	return sink.Span{TP: tp.Name, Incarnation: tp.Incarnation, From: tp.First, To: tp.End}
 }
@@ -119,7 +116,6 @@ func readAll(t *testing.T, f ReaderFixture, s sink.Span) []stored {
 	return got
 }
 
-// wantStored fails the test unless got is want, in its order.
 func wantStored(t *testing.T, f ReaderFixture, got []stored, want []sink.Message) {
 	t.Helper()
 	if len(got) != len(want) {

@@ -26,7 +26,6 @@ type TransactionalFixture struct {
 	Keys bool
 }
 
-// begin returns a history of what s publishes.
 func (f *TransactionalFixture) begin(t testing.TB, s sink.Sink) *history {
 	return begin(t, Fixture{Sink: s, Destinations: []string{f.Destination}, Read: f.Read, Features: Features{Keys: f.Keys, Headers: true}})
 }

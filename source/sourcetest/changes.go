@@ -11,7 +11,6 @@ import (
 	"example.org/bridge/tests/must"
 )
 
-// readChanges reads changes once and checks what is true of every answer.
 func readChanges(t *testing.T, s source.Shard, q source.ChangeQuery) []source.Cursor {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), timeout)

@@ -12,7 +12,6 @@ import (
 	"example.org/bridge/tests/must"
 )
 
-// execer is a pool or a transaction.
 type execer interface {
 	ExecContext(ctx context.Context, statement string, args ...any) (sql.Result, error)
 }

@@ -17,10 +17,8 @@ import (
 	"example.org/bridge/tests/world"
 )
 
-// imageUser is the user of the image.
 const imageUser = 65532
 
-// staticBinary builds the program as the image does.
 func staticBinary(t testing.TB, path string) {
 	t.Helper()
 	build := exec.Command("go", "build", "-trimpath", "-ldflags", "-s -w -X main.version=image", "-o", path, "example.org/bridge/cmd/bridge")

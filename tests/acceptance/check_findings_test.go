@@ -240,7 +240,6 @@ func TestCheckFindsWhatIsWrongWithABus(t *testing.T) {
 	})
 }
 
-// allow lets the user of a broker with SASL do something with a topic or a group.
 func allow(t *testing.T, kafka *testenv.KafkaServer, operation kmsg.ACLOperation, kind kmsg.ACLResourceType, name string) {
 	t.Helper()
 	client := must.Get(kgo.NewClient(kgo.SeedBrokers(kafka.Brokers()...)))(t)

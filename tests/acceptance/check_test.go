@@ -18,7 +18,6 @@ import (
 	"example.org/bridge/tests/world"
 )
 
-// checkReport is what `bridge check --json` prints.
 type checkReport struct {
 	Severity string
 	Groups   []struct {
@@ -38,7 +37,6 @@ func (r checkReport) findings() (all []checkFinding) {
 	return all
 }
 
-// summary returns that of the first group of a kind.
 func (r checkReport) summary(kind string) string {
 	for _, g := range r.Groups {
 		if g.Group == kind {
@@ -48,7 +46,6 @@ func (r checkReport) summary(kind string) string {
 	return ""
 }
 
-// find returns the findings with a code.
 func (r checkReport) find(code string) (found []checkFinding) {
 	for _, g := range r.Groups {
 		for _, f := range g.Findings {
@@ -97,7 +94,6 @@ func answered(t testing.TB, e world.Env, wanted ...string) (r checkReport) {
 	return r
 }
 
-// mustBeSilent fails the test unless a check finds nothing.
 func mustBeSilent(t testing.TB, e world.Env) checkReport {
 	t.Helper()
 	r := answered(t, e)
@@ -132,7 +128,6 @@ func mustFind(t testing.TB, e world.Env, severity, codes string, words ...string
 	return found[0]
 }
 
-// healthyTable is a table in which check finds nothing.
 const healthyTable = `CREATE TABLE orders (
 	id bigint unsigned NOT NULL AUTO_INCREMENT PRIMARY KEY,
 	region varchar(20) NOT NULL COMMENT 'where, NULL never',
@@ -145,7 +140,6 @@ const healthyTable = `CREATE TABLE orders (
 	KEY modified (gmt_modified)
 ) ENGINE=InnoDB`
 
-// shop is a database with a healthy table and the environment that publishes it to nowhere.
 func shop(t testing.TB, server *testenv.DatabaseServer) (*world.World, world.Env) {
 	t.Helper()
 	table := world.Empty(t, server)

@@ -54,7 +54,6 @@ func TestAClientTableIsTheTable(t *testing.T) {
 	})
 }
 
-// followTable runs a client.Table of the stream of entities until the test ends.
 func followTable(t *testing.T, p *world.Publisher) *client.Table {
 	t.Helper()
 	table := must.Get(client.NewTable(clientBus(t, p.Bus), client.Options{
@@ -94,12 +93,10 @@ func clientBus(t *testing.T, b *world.Bus) client.Bus {
 	return bus
 }
 
-// clientReads returns the topic of the entities, or their subjects.
 func clientReads(p *world.Publisher) string {
 	return strings.ReplaceAll(p.Env["BRIDGE_STREAM_"+strings.ToUpper(world.Strict)+"_DESTINATION"], "{type}", ">")
 }
 
-// equalsTable waits until a client.Table is the table of the database.
 func equalsTable(t *testing.T, w *world.World, table *client.Table) {
 	t.Helper()
 	world.Until(t, time.Minute, "the client's table is that of the database", func() any {
@@ -270,7 +267,6 @@ func (c *compaction) configure(values map[string]string) {
 	c.bus.Kafka.ConfigureTopic(c.t, c.topic, configs)
 }
 
-// write makes n changes.
 func (c *compaction) write(n int) {
 	c.t.Helper()
 	for i := range n {
@@ -294,7 +290,6 @@ func (c *compaction) write(n int) {
 	}
 }
 
-// drained waits until all is published.
 func (c *compaction) drained() {
 	c.t.Helper()
 	world.AwaitReady(c.t, c.daemon)
@@ -303,7 +298,6 @@ func (c *compaction) drained() {
 	c.daemon.Reconcile("items")
 }
 
-// table returns the entities that live by the table.
 func (c *compaction) table() map[string]string {
 	c.t.Helper()
 	return c.world.Pairs("SELECT k, v || ' ' || state FROM items WHERE deleted = 0 AND state <> 'draft'")

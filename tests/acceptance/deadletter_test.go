@@ -30,7 +30,6 @@ func large() string {
 	return base64.StdEncoding.EncodeToString(raw)
 }
 
-// sentDeadLetters is what bridge deadletter prints with --json.
 type sentDeadLetters struct {
 	Good        bool
 	DeadLetters []struct {
@@ -111,7 +110,6 @@ func TestDeadLettersExactlyOnce(t *testing.T) {
 	world.EachBus(t, func(t *testing.T, b *world.Bus) { deadLettersGoRound(t, b.ExactlyOnce(t.Name()), 1) })
 }
 
-// expectAllResent has the daemon read the dead letters of a stream and resend them.
 func expectAllResent(t *testing.T, d *world.Daemon, stream, query, want string) {
 	t.Helper()
 	code, body := d.Post("/api/v1/streams/" + stream + "/resend-all?" + query)

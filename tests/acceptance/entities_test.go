@@ -23,7 +23,6 @@ func TestRowsExpire(t *testing.T) {
 	eachDelivery(t, expire)
 }
 
-// leases is a table whose rows are kept alive by touching them.
 type leases struct {
 	*testing.T
 	world  *world.World
@@ -116,7 +115,6 @@ func (l *leases) killedWhileAllowed() {
 	l.matches()
 }
 
-// touch sets when rows were touched.
 func (l *leases) touch(ago, where string) {
 	l.Helper()
 	if where == "" {
@@ -128,7 +126,6 @@ func (l *leases) touch(ago, where string) {
 	}
 }
 
-// matches waits until those live by the events that were touched lately, and returns their number.
 func (l *leases) matches() int {
 	l.Helper()
 	return liveAs(l.world, l.tape, func(e world.Event) string { return member(e, "name") }, "SELECT name FROM leases WHERE touched > NOW(3) - INTERVAL 10 MINUTE")
@@ -215,7 +212,6 @@ func TestUpdatesOfAKey(t *testing.T) {
 	})
 }
 
-// reconciledRows is the metric of the rows that reconciles have read.
 const reconciledRows = "bridge_reconcile_rows"
 
 // mustNotReconcile fails the test if a reconcile has begun since the start of a daemon. The
@@ -228,7 +224,6 @@ func mustNotReconcile(t testing.TB, d *world.Daemon) {
 	}
 }
 
-// keyUpdates is a table whose soft deletes update its key, and the program that publishes it.
 type keyUpdates struct {
 	*testing.T
 	world  *world.World
@@ -250,7 +245,6 @@ func newKeyUpdates(t *testing.T, b *world.Bus) *keyUpdates {
 	return &keyUpdates{T: t, world: w, tape: p.Tape(), daemon: p.Daemon}
 }
 
-// do executes statements in one transaction.
 func (k *keyUpdates) do(statements ...string) {
 	k.Helper()
 	must.OK(k, k.world.Open(statements...).Commit())
@@ -265,7 +259,6 @@ func (k *keyUpdates) texts(from int) (list []string) {
 	return list
 }
 
-// nsKey is the entity of an event.
 func nsKey(e world.Event) string { return member(e, "name") + "+" + member(e, "deletedAt") }
 
 // expect waits for further messages, in any order, and nothing else.

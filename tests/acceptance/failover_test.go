@@ -14,7 +14,6 @@ import (
 	"example.org/bridge/tests/world"
 )
 
-// The streams of the tests of a failover, which tail one table each.
 const (
 	factStream = "facts"
 	partStream = "parts"
@@ -24,7 +23,6 @@ const (
 	survivor, further = 127, 40
 )
 
-// failover is a table for each stream behind a proxy that leads to one server after another.
 type failover struct {
 	t     *testing.T
 	bus   *world.Bus
@@ -98,7 +96,6 @@ func (f *failover) write(server *testenv.DatabaseServer, rows int) {
 	}
 }
 
-// uptime returns for how many seconds a server has run.
 func (f *failover) uptime(server *testenv.DatabaseServer) (seconds int) {
 	f.t.Helper()
 	db := server.Root(f.t)
@@ -108,7 +105,6 @@ func (f *failover) uptime(server *testenv.DatabaseServer) (seconds int) {
 	return seconds
 }
 
-// passed waits until both streams have published up to an id.
 func (f *failover) passed(id uint64) {
 	f.t.Helper()
 	for _, stream := range []string{factStream, partStream} {
@@ -238,7 +234,6 @@ func TestAFailoverThatTheCheckpointDoesNotSee(t *testing.T) {
 	})
 }
 
-// fillOther makes the tables of f on another server, with other rows.
 func (f *failover) fillOther(server *testenv.DatabaseServer, rows int) {
 	f.t.Helper()
 	f.make(server, 1)
@@ -274,7 +269,6 @@ func TestTwoDatabasesInOneDomain(t *testing.T) {
 	}
 }
 
-// countProgress returns how many messages with progress are on a bus.
 func countProgress(t *testing.T, b *world.Bus, topic string) int64 {
 	t.Helper()
 	if b.NATS != nil {

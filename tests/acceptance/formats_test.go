@@ -87,7 +87,6 @@ func TestIDsThatAreNotIntegers(t *testing.T) {
 	})
 }
 
-// formatted are tables of ids that are not integers, and the program that publishes them.
 type formatted struct {
 	*testing.T
 	w *world.World
@@ -96,7 +95,6 @@ type formatted struct {
 	n int
 }
 
-// execer is a pool or a transaction.
 type execer interface {
 	Exec(statement string, args ...any) (sql.Result, error)
 }
@@ -123,7 +121,6 @@ func (f *formatted) insert(db execer, n int) {
 	}
 }
 
-// open inserts rows and leaves their transaction open.
 func (f *formatted) open() *sql.Tx {
 	f.Helper()
 	tx := f.w.Open()
@@ -131,7 +128,6 @@ func (f *formatted) open() *sql.Tx {
 	return tx
 }
 
-// crockford writes a ULID.
 func crockford(id *big.Int) string {
 	const digits = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 	text := make([]byte, 26)
@@ -147,7 +143,6 @@ func (f *formatted) fold(table string) (map[string]string, int) {
 	return fold(f, f.b, f.p.Destination(table), func(e world.Event) (entity, state string) { return member(e, "id"), member(e, "v") })
 }
 
-// rows returns those of a table as the fold has them.
 func (f *formatted) rows(table string) map[string]string {
 	rows := make(map[string]string)
 	var id []byte

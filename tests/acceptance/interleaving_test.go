@@ -62,13 +62,10 @@ func interleave(t *testing.T, b *world.Bus, proxy *testenv.Proxy, adapt func(*wo
 	return i
 }
 
-// destination is where the entities are published to.
 func (i *interleaving) destination() string { return i.Destination(world.Strict) }
 
-// count returns how many messages there are.
 func (i *interleaving) count() int64 { return i.Bus.Count(i.T, i.destination()) }
 
-// restart starts the program after a kill and waits until it has caught up.
 func (i *interleaving) restart() {
 	i.T.Helper()
 	i.Start()
@@ -99,7 +96,6 @@ func (i *interleaving) publishes(change func()) {
 	i.awaitCount(before + 1)
 }
 
-// awaitCount waits until there are so many messages.
 func (i *interleaving) awaitCount(want int64) {
 	i.T.Helper()
 	world.Eventually(i.T, arriveWithin, fmt.Sprintf("%d messages are there", want), func() bool { return i.count() >= want })
@@ -137,13 +133,11 @@ func (i *interleaving) release() (stored bool) {
 	return i.count() > before
 }
 
-// folds waits until the bus folds to what the table is.
 func (i *interleaving) folds() {
 	i.T.Helper()
 	world.Until(i.T, arriveWithin, "the bus is as the table", func() any { return i.Difference(world.Strict) })
 }
 
-// foreign publishes messages of somebody else to the destination.
 func (i *interleaving) foreign(n int) {
 	i.T.Helper()
 	messages := make([]world.Message, n)

@@ -118,7 +118,6 @@ func TestAStartAtTheLatestRow(t *testing.T) {
 	}
 }
 
-// statements counts what one login has asked a table.
 type statements struct {
 	// pages are reads of the table behind a position, rows reads of ranges with all columns, ids
 	// reads of ranges without; others are all else. Connections are the sessions opened meanwhile.

@@ -27,7 +27,6 @@ type tailer struct {
 	noise *noise
 }
 
-// tail runs a tailer with the program at path.
 func tail(w *world.World, b *world.Bus, name, path string, more world.Env) *tailer {
 	w.T.Helper()
 	d := &tailer{Publisher: w.Publish(b, world.Publishing{Name: name, Env: more, Path: path, Follow: true})}
@@ -36,13 +35,11 @@ func tail(w *world.World, b *world.Bus, name, path string, more world.Env) *tail
 	return d
 }
 
-// plainTail is tail with the program as it is.
 func plainTail(w *world.World, b *world.Bus, name string, more world.Env) *tailer {
 	w.T.Helper()
 	return tail(w, b, name, world.Binary(w.T, false), more)
 }
 
-// above returns how many rows with a higher id have arrived so far.
 func (d *tailer) above(id uint64) (n int) {
 	d.T.Helper()
 	for _, m := range d.Tape().All() {
@@ -54,7 +51,6 @@ func (d *tailer) above(id uint64) (n int) {
 	return n
 }
 
-// arrived reports whether a row has arrived, and when first.
 func (d *tailer) arrived(token string) (at time.Time, ok bool) {
 	for _, m := range d.Tape().All() {
 		if strings.Contains(string(m.Value), fmt.Sprintf("%q", token)) {
@@ -86,7 +82,6 @@ func (d *tailer) complete(limit time.Duration) {
 	}
 }
 
-// mustMatch judges the rows.
 func (d *tailer) mustMatch(expect world.Expect) *world.Verdict {
 	d.T.Helper()
 	d.T.Logf("%s: noise %s", d.Name, world.FormatDelays(d.noise.ascending()))
@@ -147,7 +142,6 @@ func measureNoise(w *world.World, b *world.Bus, destination string) *noise {
 	return n
 }
 
-// ascending returns the delays so far.
 func (n *noise) ascending() []time.Duration {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -217,7 +211,6 @@ func TestTransactionsOfAnyLength(t *testing.T) {
 	})
 }
 
-// issuer is where ids come from, and what has to come of it.
 type issuer struct {
 	// server is where the table is, nil for a file of SQLite.
 	server        func(testing.TB) *testenv.DatabaseServer
@@ -305,7 +298,6 @@ func TestWhereIDsComeFrom(t *testing.T) {
 	}
 }
 
-// timesVariable sets times of the faulty program.
 const timesVariable = "BRIDGE_TEST_TIMES"
 
 // hotTime is how long vacant ids are hot, sweepTime how often cold ones are looked for, in the
@@ -332,7 +324,6 @@ func tailBriefly(l *world.World, b *world.Bus, name string, more world.Env) *tai
 	return tail(l, b, name, world.Faulty(l.T), world.Env{timesVariable: times}.With(more))
 }
 
-// strayID is the id of a row that was inserted by mistake.
 const strayID = 9_000_000_000_000_000_000
 
 // TestAStrayHighID inserts a row with a high id and deletes it; rows go on below, before GAP_TTL

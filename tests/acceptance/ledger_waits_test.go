@@ -15,7 +15,6 @@ import (
 	"example.org/bridge/tests/world"
 )
 
-// past returns a time beyond the hot time and GAP_TTL.
 func past() time.Duration {
 	if world.Soak {
 		return 3 * time.Minute
@@ -217,7 +216,6 @@ func TestABlipOfReadOnly(t *testing.T) {
 	}
 }
 
-// updated is a table whose rows are changed in place, and those who publish it.
 type updated struct {
 	*world.World
 	t          *testing.T

@@ -19,7 +19,6 @@ func TestFullList(t *testing.T) {
 	eachDelivery(t, fullList)
 }
 
-// fullListOf is what /api/v1/status says of the full list of a stream.
 func fullListOf(d *world.Daemon, stream string) struct{ State, List, Error string } {
 	s, _ := d.Stream(stream)
 	return s.List

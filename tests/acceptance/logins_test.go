@@ -18,7 +18,6 @@ import (
 // The tests of this file run the program against servers that want TLS, a certificate and a login:
 // what has expired, what is wrong, and what is replaced while the program runs.
 
-// rowArrives waits until a row that it commits is published and saved.
 func rowArrives(t testing.TB, d *world.Daemon, table *world.World) {
 	t.Helper()
 	insertSecured(table)
@@ -27,7 +26,6 @@ func rowArrives(t testing.TB, d *world.Daemon, table *world.World) {
 	world.AwaitReady(t, d)
 }
 
-// refused waits until /readyz gives a reason with these words.
 func refused(t testing.TB, d *world.Daemon, words string) {
 	t.Helper()
 	body := world.AwaitUnready(t, d, words)
@@ -38,7 +36,6 @@ func refused(t testing.TB, d *world.Daemon, words string) {
 	}
 }
 
-// secured is the environment of the stream of these tests.
 func secured(destination string) world.Env {
 	return world.Env{
 		"BRIDGE_STREAMS":                    "secured",
@@ -50,7 +47,6 @@ func secured(destination string) world.Env {
 	}
 }
 
-// newSecured makes the table of that stream.
 func newSecured(t testing.TB, server *testenv.DatabaseServer) *world.World {
 	t.Helper()
 	w := world.Empty(t, server)
@@ -58,7 +54,6 @@ func newSecured(t testing.TB, server *testenv.DatabaseServer) *world.World {
 	return w
 }
 
-// insertSecured commits one row.
 func insertSecured(w *world.World) {
 	w.T.Helper()
 	w.Exec("INSERT INTO secured () VALUES ()")

@@ -22,13 +22,11 @@ import (
 
 func TestMain(m *testing.M) { world.Main(m) }
 
-// newRows makes a world whose writers insert rows.
 func newRows(t testing.TB, server *testenv.DatabaseServer, opts workload.Options) *world.World {
 	t.Helper()
 	return world.New(t, world.Options{Database: server, Rows: &opts})
 }
 
-// newEntities makes a world whose writers change entities.
 func newEntities(t testing.TB, server *testenv.DatabaseServer, opts workload.CapabilityOptions) *world.World {
 	t.Helper()
 	return world.New(t, world.Options{Database: server, Entities: &opts})
@@ -49,7 +47,6 @@ func progressOnBus(t *testing.T, b *world.Bus) world.Env {
 	return ownFolder(t).With(b.Progress(t))
 }
 
-// ownFolder is where a process with progress on the bus keeps its copy, which is not there yet.
 func ownFolder(t *testing.T) world.Env {
 	return world.Env{"BRIDGE_CHECKPOINT_URL": "bus://" + filepath.Join(t.TempDir(), "cache")}
 }
@@ -84,7 +81,6 @@ func liveAs(w *world.World, tape *world.Tape, entity func(world.Event) string, q
 	return len(table)
 }
 
-// otherwise returns what two maps have otherwise, nil where they are equal.
 func otherwise[V comparable](bus, table map[string]V) any {
 	if maps.Equal(bus, table) {
 		return nil
@@ -177,14 +173,12 @@ func underLoad(t testing.TB, b *world.Bus, path string, more world.Env) *world.P
 	return w.Publish(b, world.Publishing{Path: path, Env: world.LoadEnv.With(world.Env{"BRIDGE_BATCH_ROWS": "50"}).With(more)})
 }
 
-// arrives waits until what is written is published.
 func arrives(p *world.Publisher) {
 	p.T.Helper()
 	// The time that a program with the race detector needs on a busy machine.
 	p.CaughtUp(2*time.Minute, "what is written arrives")
 }
 
-// begins starts a program and its load, and waits until what is written is published.
 func begins(p *world.Publisher) (stop func()) {
 	p.T.Helper()
 	p.Start()
@@ -201,7 +195,6 @@ func isKilled(t testing.TB, s world.Server) {
 	s.Start(t)
 }
 
-// killedAtRandom kills a program a few times.
 func killedAtRandom(p *world.Publisher, times int) {
 	p.T.Helper()
 	for range times {
@@ -212,7 +205,6 @@ func killedAtRandom(p *world.Publisher, times int) {
 	}
 }
 
-// killsItself has a program kill itself at a point.
 func killsItself(p *world.Publisher, points *world.Failpoints, at failpoint.Action) {
 	p.T.Helper()
 	at.Kill = true

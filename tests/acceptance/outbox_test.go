@@ -62,7 +62,6 @@ func (o *outbox) allow(types ...string) {
 	o.Env["BRIDGE_STREAM_OUTBOX_DESTINATIONS"] = strings.Join(types, ",")
 }
 
-// insert inserts a row and returns its id.
 func (o *outbox) insert(values ...any) uint64 {
 	result := must.Get(o.DB.Exec("INSERT INTO outbox "+outboxColumns+" VALUES (?, ?, ?, ?, ?, ?)", values...))(o.t)
 	id := must.Get(result.LastInsertId())(o.t)
@@ -124,7 +123,6 @@ func (o *outbox) hostile() {
 	o.insert("customer", "b+c%", "T", "null", `"quoted"`, -1)
 }
 
-// compare compares the bus with the table, in which all rows are still there.
 func (o *outbox) compare(repeats bool) {
 	o.t.Helper()
 	type fact struct{ kind, key, typ, payload, trace, tenant string }
@@ -194,7 +192,6 @@ func (o *outbox) compare(repeats bool) {
 	o.t.Logf("%d rows, %d of them dead letters", len(rows), len(refused))
 }
 
-// caughtUp waits until all rows that are committed are published.
 func (o *outbox) caughtUp() {
 	o.t.Helper()
 	world.Eventually(o.t, 2*time.Minute, "all rows are published", func() bool {

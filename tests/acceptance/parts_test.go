@@ -12,7 +12,6 @@ import (
 	"example.org/bridge/tests/world"
 )
 
-// parts are entities that move between tables of two databases.
 type parts struct{ worlds []*world.World }
 
 func newParts(worlds []*world.World) parts {

@@ -77,7 +77,6 @@ func (l *logTables) leave() (table string) {
 	return table
 }
 
-// write writes to all tables until stop is called.
 func (l *logTables) write() (stop func()) {
 	return every(40*time.Millisecond, func() {
 		l.change(func() {
@@ -101,7 +100,6 @@ func (l *logTables) kills(n int) {
 	}
 }
 
-// is waits until a table has a state, and kills the program meanwhile.
 func (l *logTables) is(table, state string) {
 	l.t.Helper()
 	l.kills(2)
@@ -117,7 +115,6 @@ func (l *logTables) is(table, state string) {
 	})
 }
 
-// published returns how often each row is there.
 func (l *logTables) published() map[int]int { return numbers(l.t, l.b, l.topic, nil) }
 
 // once looks for rows that are there twice, and for those that are not to be there.
@@ -152,7 +149,6 @@ func newLogTables(t *testing.T, b *world.Bus) *logTables {
 	return l
 }
 
-// publish starts a process.
 func (l *logTables) publish(env world.Env) {
 	d := world.NewDaemon(l.t, world.Binary(l.t, false), l.b.Env().With(world.Env{
 		"BRIDGE_SOURCE_URL": l.w.URL, "BRIDGE_STREAMS": "logs", "BRIDGE_POLL_INTERVAL": "50ms",
@@ -236,7 +232,6 @@ func TestTablesOfPatternsInAGroup(t *testing.T) {
 	})
 }
 
-// entityTables are the tables ent_* of a capability stream with a key, and what they hold.
 type entityTables struct {
 	t     *testing.T
 	w     *world.World
@@ -293,7 +288,6 @@ func TestEntitiesOfPatterns(t *testing.T) {
 
 func (e *entityTables) name() string { return fmt.Sprintf("ent_%d", e.last) }
 
-// create makes another table, with so many entities of its own.
 func (e *entityTables) create(entities int) {
 	e.last++
 	e.w.Exec("CREATE TABLE " + e.name() + " (id bigint unsigned NOT NULL AUTO_INCREMENT PRIMARY KEY, k int NOT NULL UNIQUE, v int NOT NULL)")
@@ -311,7 +305,6 @@ func (e *entityTables) move(former string, third int) {
 	must.OK(e.t, e.w.Open("INSERT INTO "+e.name()+" (k, v) SELECT k, v + 1000 "+of, "DELETE "+of).Commit())
 }
 
-// run waits until all tables run.
 func (e *entityTables) run() {
 	e.t.Helper()
 	world.Eventually(e.t, 2*time.Minute, fmt.Sprintf("%d tables run", e.last), func() bool {
@@ -325,7 +318,6 @@ func (e *entityTables) run() {
 	})
 }
 
-// same waits until the last events of the entities say what the tables hold.
 func (e *entityTables) same() {
 	e.t.Helper()
 	rows := make(map[string]string)

@@ -14,7 +14,6 @@ import (
 	"example.org/bridge/tests/world"
 )
 
-// volatile is bridges that keep progress on the bus, and lose their folders.
 type volatile struct {
 	*world.World
 	t       *testing.T
@@ -23,7 +22,6 @@ type volatile struct {
 	folders []string
 }
 
-// newVolatile makes tables of facts and of states with some rows, and what keeps progress.
 func newVolatile(t *testing.T, b *world.Bus, rows int) *volatile {
 	t.Helper()
 	v := &volatile{World: world.Empty(t, testenv.MariaDB(t)), t: t, bus: b}
@@ -35,19 +33,16 @@ func newVolatile(t *testing.T, b *world.Bus, rows int) *volatile {
 	return v
 }
 
-// insert inserts n rows into a table.
 func (v *volatile) insert(table, name string, n int) {
 	v.Exec("INSERT INTO "+table+" (name) SELECT CONCAT(?, seq) FROM "+testenv.Sequence(n), name)
 }
 
-// env is the environment of a process with a folder of its own.
 func (v *volatile) env() world.Env {
 	e := v.keep.With(ownFolder(v.t)).With(world.Env{"BRIDGE_RECONCILE_INTERVAL": "2h"})
 	v.folders = append(v.folders, strings.TrimPrefix(e["BRIDGE_CHECKPOINT_URL"], "bus://"))
 	return e
 }
 
-// publish makes a bridge that publishes both tables from a start.
 func (v *volatile) publish(start string) *world.Publisher {
 	return v.Publish(v.bus, world.Publishing{Path: world.Binary(v.t, world.RaceDetector), Env: v.env(), Follow: true, Streams: []world.Stream{
 		{Name: "facts", Table: "facts", Kind: "release", Env: world.Env{"START": start}},
@@ -55,14 +50,12 @@ func (v *volatile) publish(start string) *world.Publisher {
 	}})
 }
 
-// lose removes the folders of all processes, which do not run.
 func (v *volatile) lose() {
 	for _, folder := range v.folders {
 		must.OK(v.t, os.RemoveAll(folder))
 	}
 }
 
-// written waits until a process has written the progress of now to the bus.
 func (v *volatile) written(d *world.Daemon, streams ...string) {
 	v.t.Helper()
 	now := float64(time.Now().UnixMilli()) / 1000
@@ -73,7 +66,6 @@ func (v *volatile) written(d *world.Daemon, streams ...string) {
 	}
 }
 
-// decided reports whether a process has begun both tables, and the bus knows where.
 func decided(d *world.Daemon) bool {
 	return d.Metric(`bridge_progress_written_seconds{stream="facts"}`) > 0 && d.Metric(`bridge_progress_written_seconds{stream="states"}`) > 0
 }
@@ -270,7 +262,6 @@ func TestPause(t *testing.T) {
 	eachDelivery(t, pause)
 }
 
-// rests reports whether both streams of a bridge are paused, and it is ready.
 func rests(d *world.Daemon) bool {
 	code, _ := d.Get("/readyz")
 	orders, strict := d.Shards(world.Orders), d.Shards(world.Strict)
@@ -329,7 +320,6 @@ func pause(t *testing.T, b *world.Bus) {
 	}
 }
 
-// published counts the messages of both streams.
 func published(p *world.Publisher) [2]int {
 	return [2]int{len(p.Received(world.Orders)), len(p.Received(world.Strict))}
 }

@@ -22,7 +22,6 @@ import (
 	"example.org/bridge/tests/testenv"
 )
 
-// output runs a program in a folder and returns what it prints.
 func output(t testing.TB, dir, name string, args ...string) string {
 	t.Helper()
 	cmd := exec.Command(name, args...)
@@ -36,14 +35,12 @@ func output(t testing.TB, dir, name string, args ...string) string {
 	return string(out)
 }
 
-// contents returns what is in a file.
 func contents(t testing.TB, path string) []byte {
 	t.Helper()
 	text := must.Get(os.ReadFile(path))(t)
 	return text
 }
 
-// only returns the one file of a folder with that end.
 func only(t testing.TB, dir, suffix string) string {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(dir, "*"+suffix))
@@ -53,7 +50,6 @@ func only(t testing.TB, dir, suffix string) string {
 	return files[0]
 }
 
-// version is what bridge version --json prints.
 type version struct{ Version, Commit, Built, Platform string }
 
 func versionOf(t testing.TB, out string) (v version) {
@@ -107,7 +103,6 @@ func TestRelease(t *testing.T) {
 	})
 }
 
-// packaged returns the path of a file from which packages are made.
 func packaged(name string) string { return filepath.Join(testenv.Root(), "deploy/package", name) }
 
 // TestThePackagedConfigurationStays: dpkg asks about a changed file that was edited, and stops
@@ -311,7 +306,6 @@ func TestImage(t *testing.T) {
 	})
 }
 
-// buildah runs the program with images of its own.
 type buildah struct{ path, dir string }
 
 func (b *buildah) run(t testing.TB, args ...string) string {

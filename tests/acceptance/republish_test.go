@@ -19,7 +19,6 @@ func TestRepublish(t *testing.T) {
 	eachDelivery(t, republish)
 }
 
-// lastEvent is the last event of a row of orders, or of an entity of strict.
 type lastEvent struct {
 	id  string
 	row uint64

@@ -105,12 +105,10 @@ func newFounding(t *testing.T, b *world.Bus, servers [2]*testenv.DatabaseServer,
 	return f
 }
 
-// shard returns what bridge calls a table.
 func (f *founding) shard(database int, table string) string {
 	return fmt.Sprintf("%c/%s.%s", "ab"[database/2], f.worlds[database].Name, table)
 }
 
-// create makes a table of logs.
 func (f *founding) create(database, n int) {
 	w, table := f.worlds[database], fmt.Sprintf("log_%d", n)
 	w.Exec("CREATE TABLE " + table + " (id BIGINT UNSIGNED AUTO_INCREMENT PRIMARY KEY, v INT NOT NULL)")

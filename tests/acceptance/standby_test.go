@@ -199,7 +199,6 @@ func newEnvFile(t testing.TB, d *world.Daemon) *envFile {
 	return f
 }
 
-// write replaces the file.
 func (f *envFile) write(e world.Env) {
 	f.t.Helper()
 	var text strings.Builder
@@ -209,7 +208,6 @@ func (f *envFile) write(e world.Env) {
 	write(f.t, f.path, text.String())
 }
 
-// reload asks for a reload, and returns when that has ended.
 func reload(d *world.Daemon) {
 	d.T.Helper()
 	if code, body := d.Post("/api/v1/reload"); code != http.StatusOK {

@@ -85,7 +85,6 @@ func TestAFileAndTheServerInside(t *testing.T) {
 	})
 }
 
-// headersOf returns the headers of all messages on the server inside bridge, in their order.
 func headersOf(t *testing.T, url string) (all []nats.Header) {
 	t.Helper()
 	c := must.Get(nats.Connect(url, nats.Timeout(time.Minute)))(t)

@@ -36,7 +36,6 @@ func TestUpgrade(t *testing.T) {
 	}
 }
 
-// progressOnTheBus is at least once, with the progress of the tables on the bus.
 const progressOnTheBus = "progress on the bus"
 
 func upgrade(t *testing.T, b *world.Bus, mode string, former former) {
@@ -91,7 +90,6 @@ func upgrade(t *testing.T, b *world.Bus, mode string, former former) {
 	formerReads(t, p, read)
 }
 
-// formerReads waits until the former client has what the bus and the table have.
 func formerReads(t *testing.T, p *world.Publisher, r *formerReader) {
 	t.Helper()
 	ids := make(map[string]bool)
@@ -174,7 +172,6 @@ func TestUpgradeOfAStandby(t *testing.T) {
 // formerCommit is the version before this one, whose topics and checkpoints this one continues.
 const formerCommit = "310f6f7e1993fcd9f05374270e679a72bd7514a5"
 
-// former is the former version: the program, and a consumer with its package client.
 type former struct{ bridge, reader string }
 
 // buildFormer builds the former version from the history of the repository, once. The test is
@@ -218,7 +215,6 @@ var compileFormer = sync.OnceValues(func() (f former, err error) {
 	return f, nil
 })
 
-// formerReader is a consumer with the former package client that runs.
 type formerReader struct {
 	t     testing.TB
 	in    io.Writer
@@ -236,7 +232,6 @@ type formerRead struct {
 	Events []string
 }
 
-// read runs a consumer of both streams of a publisher until the test ends.
 func (f former) read(p *world.Publisher) *formerReader {
 	p.T.Helper()
 	reads := func(stream string) string {
@@ -263,7 +258,6 @@ func (f former) read(p *world.Publisher) *formerReader {
 	return &formerReader{t: p.T, in: in, lines: bufio.NewReader(out)}
 }
 
-// now returns what it has read by now.
 func (r *formerReader) now() (read formerRead) {
 	r.t.Helper()
 	_, err := fmt.Fprintln(r.in)

@@ -79,7 +79,6 @@ func (w wait) must(t *testing.T) {
 	}
 }
 
-// stopTwice stops a daemon by two signals.
 func stopTwice(t *testing.T, d *world.Daemon) {
 	t.Helper()
 	d.Signal(syscall.SIGINT)
@@ -90,7 +89,6 @@ func stopTwice(t *testing.T, d *world.Daemon) {
 	}
 }
 
-// outages returns the lines about outages in the log of a daemon.
 func outages(d *world.Daemon) (lines []string) {
 	for line := range strings.Lines(d.Log.String()) {
 		if strings.Contains(line, `level=WARN msg="outage `) {
@@ -100,10 +98,8 @@ func outages(d *world.Daemon) (lines []string) {
 	return lines
 }
 
-// unquoted returns the strings of a JSON document.
 func unquoted(body string) string { return strings.ReplaceAll(body, `\"`, `"`) }
 
-// silent listens, and never answers.
 func silent(t *testing.T) string {
 	t.Helper()
 	l := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
@@ -111,10 +107,8 @@ func silent(t *testing.T) string {
 	return l.Addr().String()
 }
 
-// portOf returns the port of an address.
 func portOf(address string) string { return address[strings.LastIndex(address, ":")+1:] }
 
-// rude answers whatever it gets as a proxy of the web does.
 func rude(t *testing.T) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -134,7 +128,6 @@ func rude(t *testing.T) string {
 	return l.Addr().String()
 }
 
-// orders returns the environment of a release stream of a file.
 func orders(t *testing.T) world.Env {
 	t.Helper()
 	e, insert := newShop(t)

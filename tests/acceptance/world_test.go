@@ -76,7 +76,6 @@ func formatsOn(b *world.Bus) world.Env {
 	return world.Env{"BRIDGE_STREAM_ORDERS_EVENT_FORMAT": rows, "BRIDGE_STREAM_STRICT_EVENT_FORMAT": states}
 }
 
-// endure has a program go through the world of TestWorld.
 func endure(t *testing.T, b *world.Bus, o world.Options) {
 	t.Helper()
 	rows, states := world.Load(1, 2)
@@ -157,7 +156,6 @@ func worldOnce(t *testing.T, b *world.Bus) {
 	}
 }
 
-// exactlyOnce makes a program with failpoints and its load.
 func exactlyOnce(t *testing.T, b *world.Bus) (*world.Publisher, *world.Failpoints) {
 	t.Helper()
 	points := world.NewFailpoints(t)

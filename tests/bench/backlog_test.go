@@ -87,7 +87,6 @@ func arrived(t testing.TB, p *process, on *bus, target string, rows, part int) (
 	return last, steady
 }
 
-// counters is what the metrics of the process say at a moment.
 type counters struct{ mallocs, allocated, rows float64 }
 
 // counters reads them, waiting for a process that has just begun.
@@ -126,7 +125,6 @@ func (r *rig) restarted(t testing.TB, d *daemon, l load, f figures) {
 	f["checkpoint-MiB"] = float64(size) / (1 << 20)
 }
 
-// awaitSaved waits until all rows are seen to.
 func (d *daemon) awaitSaved(t testing.TB, l load) {
 	t.Helper()
 	eventually(t, 10*time.Minute, "all is saved", func() bool {

@@ -27,7 +27,6 @@ func TestMain(m *testing.M) {
 	testenv.Main(m)
 }
 
-// figures are what a measurement has found, by unit.
 type figures map[string]float64
 
 // measurement is one line of the output. Its name is what -bench chooses by, element by element.
@@ -68,7 +67,6 @@ func sizeOf() size {
 	}
 }
 
-// tiny shows that everything works, in seconds.
 var tiny = size{
 	rows: []int{3000}, write: 500 * time.Millisecond, warm: 200 * time.Millisecond, tables: []int{3}, reloads: []int{3}, busy: 3, shared: 12, late: time.Second, lostAfter: 2 * time.Second,
 }
@@ -79,7 +77,6 @@ var deliveries = []struct {
 	once bool
 }{{"/delivery=at-least-once", false}, {"/delivery=exactly-once", true}}
 
-// measurements are the measurements of `make bench`.
 func measurements(r *rig, s size) (all []measurement) {
 	add := func(run func(t testing.TB) figures, name string, args ...any) {
 		all = append(all, measurement{fmt.Sprintf(name, args...), run})
@@ -139,7 +136,6 @@ func measurements(r *rig, s size) (all []measurement) {
 	return all
 }
 
-// windows are the default stability window and none.
 var windows = []time.Duration{time.Second, 0}
 
 // largeMeasurements are those of `make bench-large`: release streams over so many rows, and

@@ -59,7 +59,6 @@ func (r *rig) scan(t testing.TB, of shape, rows int) figures {
 	return f
 }
 
-// scanPage reads the page behind the id last and moves that.
 func scanPage(conn driver.QueryerContext, table string, last *uint64) (count int, err error) {
 	rows, err := conn.QueryContext(context.Background(), fmt.Sprintf("SELECT * FROM %s WHERE id > %d ORDER BY id LIMIT %d", table, *last, batchRows), nil)
 	if err != nil {
@@ -92,10 +91,8 @@ func scanPage(conn driver.QueryerContext, table string, last *uint64) (count int
 // piece of memory: those that publish them have no garbage to collect.
 type spool struct{ text []byte }
 
-// spooled is one message of a spool.
 type spooled struct{ kind, id, row, key, value []byte }
 
-// spool encodes the events of a table as bridge does.
 func (r *rig) spool(t testing.TB, l load) *spool {
 	t.Helper()
 	table := r.tableOf(t, l)
@@ -179,7 +176,6 @@ type publisher struct {
 	publish func(b *bus, s *spool, target, destination string, begin func()) error
 }
 
-// publishers are the library of the bus and our sink.
 func (b *bus) publishers() []publisher {
 	if b.Kafka != nil {
 		return []publisher{{"library", publishFranz}, {"sink", publishOurs}}
@@ -187,7 +183,6 @@ func (b *bus) publishers() []publisher {
 	return []publisher{{"library", publishNATS}, {"sink", publishOurs}}
 }
 
-// publish measures one publisher alone.
 func (r *rig) publish(t testing.TB, l load, by publisher) figures {
 	t.Helper()
 	s := r.spool(t, l)
@@ -326,7 +321,6 @@ func publishNATS(b *bus, messages *spool, _, destination string, begin func()) e
 	return errors.Join(err, failed.get())
 }
 
-// firstError keeps the first of the errors that callbacks note.
 type firstError struct{ err atomic.Pointer[error] }
 
 func (f *firstError) note(err error) {

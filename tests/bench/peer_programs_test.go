@@ -52,7 +52,6 @@ func (r *rig) peers(t testing.TB) []*peer {
 	return all
 }
 
-// bridgePeer is bridge, with variables besides those that say what is where.
 func (r *rig) bridgePeer(name string, settings world.Env) *peer {
 	return &peer{
 		name: name, topic: func(e errand) string { return e.target },
@@ -70,7 +69,6 @@ func (r *rig) bridgePeer(name string, settings world.Env) *peer {
 	}
 }
 
-// settings fill the templates of a peer's configuration.
 type settings struct {
 	Host, Port, Database, Table, User, Password string
 	// Servers are the servers of the bus.
@@ -83,7 +81,6 @@ type settings struct {
 	Plugins, Class string
 }
 
-// settingsOf are those for an errand.
 func (r *rig) settingsOf(t testing.TB, e errand, tuned bool) settings {
 	t.Helper()
 	host, port, err := net.SplitHostPort(r.Server.Addr)
@@ -135,7 +132,6 @@ func fetched(name string) (string, error) {
 	return folder, nil
 }
 
-// debezium is Debezium Server, as shipped and tuned.
 func (r *rig) debezium() (both []*peer, err error) {
 	folder, err := fetched("debezium-server")
 	if err != nil {
@@ -201,7 +197,6 @@ func (r *rig) connect() (both []*peer, err error) {
 	}), nil
 }
 
-// javaOf returns the home of the newest Java that is at least of a version.
 func javaOf(least int) (best string, err error) {
 	homes, err := filepath.Glob("/usr/lib/jvm/*")
 	if err != nil {
@@ -224,7 +219,6 @@ func javaOf(least int) (best string, err error) {
 
 var javaVersion = regexp.MustCompile(`(?m)^JAVA_VERSION="(\d+)`)
 
-// jarsOf are the jars of a connector: one, or all of a folder.
 func jarsOf(at string) ([]string, error) {
 	at, err := filepath.Abs(at)
 	if err != nil {

@@ -18,7 +18,6 @@ import (
 // peerWithin is within what time a peer has to go on: a virtual machine takes its time to start.
 const peerWithin = 3 * time.Minute
 
-// peerMeasurements are those of `make bench-peers`.
 func peerMeasurements(t testing.TB, r *rig, s size) (all []measurement) {
 	programs := r.peers(t)
 	for _, on := range r.buses {
@@ -106,7 +105,6 @@ func (r *rig) peerSteady(t testing.TB, p *peer, on *bus, s size) figures {
 	return f
 }
 
-// overlapping is a row of a transaction of its own.
 type overlapping struct {
 	number    int
 	id        int64
@@ -205,7 +203,6 @@ func overlap(t testing.TB, r *rig, table string, length time.Duration, first fun
 	return rows
 }
 
-// lateOf returns the rows that were committed when a higher id had been committed.
 func lateOf(rows []overlapping) (late []overlapping) {
 	slices.SortFunc(rows, func(a, b overlapping) int { return cmp.Compare(b.id, a.id) })
 	var earliest time.Time

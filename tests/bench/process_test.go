@@ -63,7 +63,6 @@ func revision(n int) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// receipt is an event that a consumer has received.
 type receipt struct {
 	revision string
 	at       time.Time
@@ -81,7 +80,6 @@ func (b *bus) follow(t testing.TB, target string, each func(receipt)) (stop func
 	})
 }
 
-// process is one running program.
 type process struct {
 	pid  int
 	done <-chan struct{}
@@ -90,7 +88,6 @@ type process struct {
 	memory *watch
 }
 
-// startProcess starts a program whose output goes to a log, until the test ends.
 func startProcess(t testing.TB, name string, command *exec.Cmd) *process {
 	t.Helper()
 	log := filepath.Join(t.TempDir(), "log")
@@ -113,7 +110,6 @@ func startProcess(t testing.TB, name string, command *exec.Cmd) *process {
 	return p
 }
 
-// alive fails the test when the process has ended.
 func (p *process) alive(t testing.TB) {
 	t.Helper()
 	select {
@@ -136,7 +132,6 @@ func (p *process) cost(t testing.TB, seconds float64, rows int) figures {
 	return figures{"s": seconds, "rows/s": float64(rows) / seconds, "cpu-s/Mrow": spent(t, p.pid) / float64(rows) * 1e6, "peak-MiB": p.memory.peak()}
 }
 
-// watch keeps the highest memory of a process.
 type watch struct {
 	mu      sync.Mutex
 	highest int64
@@ -157,7 +152,6 @@ func watchMemory(t testing.TB, pid int) *watch {
 	return w
 }
 
-// peak returns the highest memory so far, in MiB.
 func (w *watch) peak() float64 {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -243,7 +237,6 @@ func (u usage) others(now usage) float64 {
 	return max(0, (now.machine-u.machine)-(now.ours-u.ours)) / max(whole, 0.001)
 }
 
-// own is what a part costs that is measured in this process.
 type own struct {
 	began   time.Time
 	cpu     float64

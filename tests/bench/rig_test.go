@@ -18,7 +18,6 @@ import (
 	"example.org/bridge/tests/world"
 )
 
-// rig is what all measurements of a round share.
 type rig struct {
 	*world.World
 	buses []*bus
@@ -66,7 +65,6 @@ func (r *rig) exec(t testing.TB, statement string, args ...any) {
 	}
 }
 
-// shape is how the rows of a table look.
 type shape struct {
 	name string
 	// columns are all of them, written those that values sets, of the number seq.
@@ -144,13 +142,11 @@ func (r *rig) empty(t testing.TB, stem string, n int) (names []string) {
 	return names
 }
 
-// newName returns a name that no topic, stream and table of the run has.
 func (r *rig) newName(kind any) string {
 	r.target++
 	return fmt.Sprintf("bench_%v_%d", kind, r.target)
 }
 
-// questions is how many statements the server has answered so far.
 func (r *rig) questions(t testing.TB) (n int64) {
 	t.Helper()
 	var name string
@@ -158,7 +154,6 @@ func (r *rig) questions(t testing.TB) (n int64) {
 	return n
 }
 
-// load is one backlog on its way to a bus.
 type load struct {
 	kind  event.Kind
 	bus   *bus
@@ -173,7 +168,6 @@ func (l load) String() string {
 	return fmt.Sprintf("rows=%d/kind=%s/bus=%s", l.rows, l.kind, l.bus.name)
 }
 
-// delivering returns the load of a program that publishes each event once, or at least once.
 func (l load) delivering(once bool) load {
 	if once {
 		other := *l.bus
@@ -191,10 +185,8 @@ func (r *rig) tableOf(t testing.TB, l load) string {
 	return r.table(t, wide, l.rows, true)
 }
 
-// streamName is the stream of all measurements.
 const streamName = "bench"
 
-// streamEnv is the configuration of the one stream.
 func (r *rig) streamEnv(kind event.Kind, tables, destination string) world.Env {
 	const prefix = "BRIDGE_STREAM_BENCH_"
 	e := world.Env{
@@ -209,13 +201,11 @@ func (r *rig) streamEnv(kind event.Kind, tables, destination string) world.Env {
 	return e
 }
 
-// daemon is one running `bridge run`.
 type daemon struct {
 	*world.Daemon
 	*process
 }
 
-// start starts the program on tables, with a target of its own.
 func (r *rig) start(t testing.TB, l load, path, tables string, more world.Env) (d *daemon, target string) {
 	t.Helper()
 	target = r.newName(l.kind)
@@ -227,7 +217,6 @@ func (r *rig) start(t testing.TB, l load, path, tables string, more world.Env) (
 	return d, target
 }
 
-// restart starts the program, after kill with what there is of its checkpoint.
 func (d *daemon) restart() {
 	began := time.Now()
 	d.Start()

@@ -11,10 +11,8 @@ import (
 	"example.org/bridge/tests/world"
 )
 
-// shareCounts are how many processes share the tables.
 var shareCounts = []int{1, 2, 4}
 
-// counted is a bus whose programs reach it through a proxy that counts.
 type counted struct {
 	*bus
 	proxy *testenv.Proxy

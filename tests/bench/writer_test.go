@@ -32,7 +32,6 @@ func (r *rig) newWriter(rate int, tables ...string) *writer {
 	return &writer{receipts: newReceipts(), db: r.DB, tables: tables, rate: rate}
 }
 
-// commit commits the next n rows.
 func (w *writer) commit(t testing.TB, n int) {
 	t.Helper()
 	tx, from, several := must.Get(w.db.BeginTx(t.Context(), nil))(t), len(w.commits), min(n, len(w.tables))
@@ -122,7 +121,6 @@ type pace struct {
 	window, poll time.Duration
 }
 
-// latency measures from commit to consumer.
 func (r *rig) latency(t testing.TB, l load, p pace, s size) figures {
 	t.Helper()
 	table := r.empty(t, r.newName("table"), 1)[0]

@@ -234,7 +234,6 @@ func TestAGroupThatMayNotAskForItsConsumer(t *testing.T) {
 	}
 }
 
-// joined is a bus that calls end once a group is joined.
 type joined struct {
 	client.Bus
 	end func()

@@ -38,7 +38,6 @@ func kafkaBus(t testing.TB, brokers []string) *kafka.Bus {
 	return must.Get(kafka.New(kafka.Options{Brokers: brokers}))(t)
 }
 
-// onTopic is a topic of three partitions.
 func onTopic(t *testing.T, brokers []string, create, remove func(t testing.TB, topic string)) clienttest.Fixture {
 	topic := newTopic()
 	create(t, topic)

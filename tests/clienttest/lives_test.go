@@ -166,7 +166,6 @@ func (s *stage) step(ctx context.Context, name string, words []string) bool {
 	return true
 }
 
-// compare compares what there is with what a step says.
 func (s *stage) compare(name string, words []string) bool {
 	text := strings.Join(words, " ")
 	switch name {

@@ -78,7 +78,6 @@ func (b *memoryBus) at(group, tp string) uint64 {
 	return max(b.progress[group+" "+tp], 1)
 }
 
-// writer publishes what a test says.
 type writer struct{ *clienttest.Writer }
 
 func newWriter(t testing.TB, b *memoryBus, to string, epoch uint64) *writer {
@@ -98,7 +97,6 @@ func options(destinations ...string) client.Options {
 	return client.Options{Stream: "orders", Destinations: destinations, RefreshEvery: time.Second, KeepFor: time.Minute, Logger: slog.New(slog.DiscardHandler)}
 }
 
-// contents returns what a table holds, as one text.
 func contents(t *client.Table) string {
 	all := clienttest.Says(t)
 	var parts []string
@@ -108,7 +106,6 @@ func contents(t *client.Table) string {
 	return strings.Join(parts, " ")
 }
 
-// pass lets the time of synctest pass.
 func pass(t *testing.T, d time.Duration) {
 	t.Helper()
 	must.OK(t, backoff.Pause(t.Context(), d))

@@ -13,7 +13,6 @@ import (
 	"example.org/bridge/tests/testenv"
 )
 
-// pythonTable runs the example in Python, which is to print what want says.
 func pythonTable(t *testing.T, packages string, want map[string]string, args ...string) {
 	t.Helper()
 	var rows map[string]struct{ Says string }

@@ -62,7 +62,6 @@ func (f *Fixture) options() client.Options {
 	return client.Options{Stream: Stream, Destinations: []string{reads}, RefreshEvery: 200 * time.Millisecond, KeepFor: 3 * time.Second, Logger: slog.New(slog.DiscardHandler)}
 }
 
-// group returns the name of a group that no other test has.
 func (f *Fixture) group() string { return "group-" + strings.ReplaceAll(f.Destination, ".", "-") }
 
 // Start runs f until the test ends, or the returned function is called, and fails the test for its
@@ -117,7 +116,6 @@ func Says(table *client.Table) map[string]string {
 	return all
 }
 
-// differs says how a table differs from what it should be.
 func differs(table *client.Table, want map[string]string) string {
 	got := Says(table)
 	if maps.Equal(got, want) {
@@ -218,7 +216,6 @@ func testPurge(t *testing.T, f Fixture) {
 	}
 }
 
-// heard is what the processes of a group were given.
 type heard struct {
 	mu      sync.Mutex
 	ids     map[string]int
@@ -232,7 +229,6 @@ func newHeard() *heard {
 	return &heard{ids: make(map[string]int), last: make(map[string]uint64), by: make(map[int]int)}
 }
 
-// handler returns the handler of a process.
 func (h *heard) handler(process int) client.Handler {
 	return func(_ context.Context, e client.Event) error {
 		h.mu.Lock()
@@ -254,7 +250,6 @@ func (h *heard) handler(process int) client.Handler {
 	}
 }
 
-// lacks says what of ids was not handed over.
 func (h *heard) lacks(ids []string) string {
 	h.mu.Lock()
 	defer h.mu.Unlock()

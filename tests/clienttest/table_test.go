@@ -98,7 +98,6 @@ func readChanged(t *testing.T, b *memoryBus, change func(*sink.Stored)) *client.
 	return table
 }
 
-// changing is a bus whose messages are changed as they are read.
 type changing struct {
 	*memoryBus
 	change func(*sink.Stored)

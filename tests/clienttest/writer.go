@@ -149,7 +149,6 @@ func BenchEvents(b *testing.B, f Fixture) {
 	b.ReportMetric(float64(count)*float64(b.N)/b.Elapsed().Seconds(), "events/s")
 }
 
-// heap returns the bytes that live.
 func heap() uint64 {
 	runtime.GC()
 	var m runtime.MemStats

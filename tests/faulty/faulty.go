@@ -23,10 +23,8 @@ var edits string
 //go:embed added
 var added embed.FS
 
-// hunk is a change of a file.
 type hunk struct{ file, before, behind string }
 
-// hunks returns what a text like edits.diff says.
 func hunks(text string) (list []hunk) {
 	file := ""
 	for line := range strings.Lines(text) {

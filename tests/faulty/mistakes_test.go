@@ -14,7 +14,6 @@ import (
 	"example.org/bridge/tests/must"
 )
 
-// mistake is a small mistake in the program that the tests are to find.
 type mistake struct {
 	name string
 	// by are packages, each with the name of one test of it where the others do not count.
@@ -24,7 +23,6 @@ type mistake struct {
 	hunks    []hunk
 }
 
-// mistakes returns those of mistakes.diff.
 func mistakes(t *testing.T) (list []mistake) {
 	t.Helper()
 	text := must.Get(os.ReadFile("mistakes.diff"))(t)
@@ -74,7 +72,6 @@ func TestMistakesFit(t *testing.T) {
 	}
 }
 
-// The flags of `make mistakes`.
 var (
 	mistakeNames  = flag.String("name", "", "a regular expression: only the mistakes whose names it matches")
 	mistakeWithin = flag.Duration("within", 3*time.Minute, "how long the tests of a package have to find a mistake")

@@ -20,7 +20,6 @@ import (
 	"example.org/bridge/tests/world"
 )
 
-// The flags of a run.
 var (
 	foldSeed = flag.Uint64("seed", 0, "what chance is drawn from; 0 takes the time")
 	foldFor  = flag.Duration("for", 15*time.Second, "how long there is load, on each bus")
@@ -68,7 +67,6 @@ var compacting = testenv.KafkaOptions{Config: map[string]string{"log.cleaner.bac
 // loadBetweenRests is how long there is load before a rest.
 const loadBetweenRests = 3 * time.Second
 
-// live has the program live through d of load and harm.
 func (s *scene) live(d time.Duration) {
 	s.T.Helper()
 	s.start()
@@ -126,7 +124,6 @@ var everyHarm = []harm{
 	{"terminated", (*scene).terminated},
 }
 
-// sometime lets up to d pass, by chance.
 func (s *scene) sometime(d time.Duration) { world.Pause(time.Duration(s.rng.Int64N(int64(d)))) }
 
 // stop ends the program, mostly by SIGKILL. Now and then its checkpoint is copied.
@@ -214,14 +211,12 @@ func (s *scene) killedAtAPoint() {
 	}
 }
 
-// olderCheckpoint replaces the checkpoint by a copy of some time before.
 func (s *scene) olderCheckpoint() {
 	s.stop()
 	s.Daemon.PutCheckpoint(s.copies[s.rng.IntN(len(s.copies))])
 	s.start()
 }
 
-// noCheckpoint removes the checkpoint.
 func (s *scene) noCheckpoint() {
 	s.stop()
 	s.Daemon.LoseCheckpoint()
@@ -253,7 +248,6 @@ func (s *scene) busHeld() {
 	}
 }
 
-// terminated ends the program in good order and starts it again.
 func (s *scene) terminated() {
 	s.term()
 	s.copy()

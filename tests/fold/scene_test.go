@@ -41,7 +41,6 @@ const (
 // have an entity in flight that hops.
 const window = 300 * time.Millisecond
 
-// scene is one program that publishes what the writers do to one bus.
 type scene struct {
 	*world.Publisher
 	variant variant
@@ -120,7 +119,6 @@ func newScene(t testing.TB, b *world.Bus, seed uint64, v variant) *scene {
 	return s
 }
 
-// rows is the judge of the release stream.
 func (s *scene) rows() *world.Judge { return s.streams[logged].judge }
 
 // publish makes the topics and the program. The seed chooses the format of each stream. What makes
@@ -162,7 +160,6 @@ func (s *scene) open(db *world.World, b *world.Bus, name string) (destination st
 	return destination
 }
 
-// start runs the program.
 func (s *scene) start() {
 	s.T.Helper()
 	for _, of := range s.streams {
@@ -190,7 +187,6 @@ func (s *scene) write() {
 	s.T.Cleanup(s.pause)
 }
 
-// receive hands what has arrived to the judges.
 func (s *scene) receive() {
 	for _, name := range slices.Sorted(maps.Keys(s.topics)) {
 		o := s.topics[name]
@@ -224,7 +220,6 @@ func (s *scene) pair(m world.Message) {
 	}
 }
 
-// tableFold returns what the live rows of a stream of entities fold to.
 func (s *scene) tableFold(of *stream) world.Fold {
 	s.T.Helper()
 	return s.World.TableFold("deleted = 0 AND hidden = 0", of.tables...)
@@ -283,7 +278,6 @@ func (s *scene) rest(last bool) error {
 	return nil
 }
 
-// complete reports whether what has arrived is all that there is.
 func (s *scene) complete(now map[string]world.Fold) bool {
 	s.receive()
 	for name, fold := range now {
@@ -294,7 +288,6 @@ func (s *scene) complete(now map[string]world.Fold) bool {
 	return s.rows().Missing() == 0
 }
 
-// within waits for a condition.
 func within(limit time.Duration, condition func() bool) bool {
 	for deadline := time.Now().Add(limit); !condition(); {
 		if time.Now().After(deadline) {

@@ -35,10 +35,8 @@ func variantOf(seed uint64, b *world.Bus, other bool) variant {
 	return variant{masked: n&1 > 0, filtered: n&2 > 0, compacted: compacted, forgets: compacted && n&8 > 0}
 }
 
-// secret begins the values of the column secret.
 const secret = "hunter2-"
 
-// env returns the variables of a stream of entities.
 func (v variant) env(stream string) world.Env {
 	e := world.Env{"EXCLUDE": "hidden"}
 	if v.masked {

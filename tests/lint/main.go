@@ -53,7 +53,6 @@ func main() {
 	}
 }
 
-// checker collects what the rules find.
 type checker struct {
 	fset     *token.FileSet
 	findings []string
@@ -131,7 +130,6 @@ func (c *checker) columns(name, text string) {
 // ofTests begins the names of types whose methods only tests have.
 const ofTests = "tests: "
 
-// types counts methods and fields, and finds contexts that structs keep.
 func (c *checker) types(name string, file *ast.File) {
 	dir, of := path.Dir(name), ""
 	if strings.HasSuffix(name, "_test.go") || strings.HasPrefix(name, "tests/") {
@@ -200,7 +198,6 @@ func (c *checker) schemes(file *ast.File) {
 	})
 }
 
-// receiver returns the name of the type that a method belongs to.
 func receiver(t ast.Expr) string {
 	switch t := t.(type) {
 	case *ast.StarExpr:
@@ -244,7 +241,6 @@ func (c *checker) test(file *ast.File) {
 	})
 }
 
-// is reports whether an expression is a name of a package.
 func is(e ast.Expr, pkg, name string) bool {
 	s, ok := e.(*ast.SelectorExpr)
 	if !ok || s.Sel.Name != name {

@@ -70,7 +70,6 @@ func (c *checker) page(name, text string) {
 	}
 }
 
-// words looks at names, comments and texts.
 func (c *checker) words(file *ast.File) {
 	for _, group := range file.Comments {
 		for _, comment := range group.List {
@@ -118,7 +117,6 @@ func (c *checker) retired(pos token.Pos, text string) {
 	}
 }
 
-// name looks at names where they are declared.
 func (c *checker) name(ids ...*ast.Ident) {
 	for _, id := range ids {
 		name := phrases.ReplaceAllString(camel(id.Name), "")

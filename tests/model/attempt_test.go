@@ -5,7 +5,6 @@ import (
 	"slices"
 )
 
-// owner is what a process has in memory of a shard.
 type owner struct {
 	// attempt says that one runs. Of one that ended, unknown is the batch that was in flight, and
 	// doubt has the ends of the TPs: they are read up to there before the next attempt begins.

@@ -5,7 +5,6 @@ import (
 	"slices"
 )
 
-// process is one run of the program.
 type process struct {
 	w *world
 	// epoch is 0 until the process has caught up; waits says that it waits for its turn before.

@@ -180,7 +180,6 @@ func (p *process) done() (sum int) {
 	return sum
 }
 
-// compare holds that the bus says what is true of entities.
 func (w *world) compare(when string, of func(key int) bool) {
 	states := map[int]int{}
 	for _, m := range w.ours() {

@@ -66,7 +66,6 @@ type read struct {
 	names []int
 }
 
-// entry is what a view has of an entity.
 type entry struct {
 	shard, state int
 	row          uint64
@@ -107,7 +106,6 @@ func at(tp, offset int) store.At {
 // hotPolls is for how many polls a vacant id is hot. A poll counts when it is in the store.
 const hotPolls = 3
 
-// progress is how far a shard has been published.
 type progress struct {
 	position uint64
 	// missing are ids below the position that were not published, with the number of polls that
@@ -192,7 +190,6 @@ func (p *progress) trustLow() {
 	}
 }
 
-// coverage is how far a TP is in the store.
 type coverage struct {
 	// next is the offset that was not covered yet, anchor the message before it, ours or not. high
 	// is the offset behind the highest fact, top the message there: it may lie beyond a hole.

@@ -133,7 +133,6 @@ func (f *fleet) binds(m *member) bool {
 	return m.generation >= f.open() && f.copies[slot{m.generation, m.shareOf}].epoch <= m.epoch && !slices.ContainsFunc(f.members, other)
 }
 
-// open returns the last generation that was opened.
 func (f *fleet) open() (last int) {
 	for n, g := range f.generations {
 		if g.open {
@@ -143,7 +142,6 @@ func (f *fleet) open() (last int) {
 	return last
 }
 
-// act takes one step of a process.
 func (f *fleet) act(m *member) {
 	switch m.step {
 	case 0:
@@ -369,7 +367,6 @@ func (f *fleet) pass(m *member) {
 	m.floor, m.open = len(f.log), m.flight
 }
 
-// copy writes the copy of the process, and deletes former ones.
 func (f *fleet) copy(m *member) {
 	own := slot{m.generation, m.shareOf}
 	if f.copies[own].epoch <= m.epoch {
@@ -389,7 +386,6 @@ func (f *fleet) copy(m *member) {
 	}
 }
 
-// harm kills, pauses and wakes processes, removes folders, and changes the number.
 func (f *fleet) harm() {
 	m := f.members[f.rng.IntN(len(f.members))]
 	switch f.rng.IntN(9) {

@@ -44,7 +44,6 @@ type request struct {
 	abandoned bool
 }
 
-// world is what a process works in.
 type world struct {
 	rng     *rand.Rand
 	tables  []*table
@@ -146,7 +145,6 @@ func (w *world) write() {
 	w.commits++
 }
 
-// destination is the TP of a message.
 func (w *world) destination(m message, added bool) int {
 	switch {
 	case w.release:
@@ -161,7 +159,6 @@ func (w *world) destination(m message, added bool) int {
 	return 1
 }
 
-// deliver lets a request arrive.
 func (w *world) deliver(r *request) {
 	w.net = slices.DeleteFunc(w.net, func(o *request) bool { return o == r })
 	t := w.bus[r.tp]
@@ -261,7 +258,6 @@ func (w *world) kill(p *process) {
 	w.lose(p)
 }
 
-// lose drops some of what nobody waits for: it may arrive late, or never.
 func (w *world) lose(p *process) {
 	w.net = slices.DeleteFunc(w.net, func(r *request) bool { return r.by == p && r.abandoned && w.rng.IntN(3) == 0 })
 }

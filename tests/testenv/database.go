@@ -124,10 +124,8 @@ func (s *DatabaseServer) open(db string) (*sql.DB, error) {
 	return sql.OpenDB(connector), nil
 }
 
-// reportedVersions has each version that was reported.
 var reportedVersions sync.Map
 
-// identify asks the server for its version and notes that it takes part.
 func (s *DatabaseServer) identify(ctx context.Context) error {
 	db, err := s.open("")
 	if err != nil {
@@ -252,7 +250,6 @@ func (s *DatabaseServer) kill(t testing.TB, statement string, chosen func(Sessio
 	return met
 }
 
-// administer runs do with an administrator's connections and two minutes.
 func (s *DatabaseServer) administer(t testing.TB, do func(context.Context, *sql.DB) error) {
 	t.Helper()
 	db := must.Get(s.open(""))(t)

@@ -44,7 +44,6 @@ func kafkaVersion(libs string) string {
 	return strings.TrimSuffix(strings.TrimPrefix(filepath.Base(jars[0]), "kafka-clients-"), ".jar")
 }
 
-// The logins of a broker with SASL.
 const (
 	KafkaUser     = "bridge"
 	KafkaPassword = "bridge-secret"
@@ -108,7 +107,6 @@ func StartKafka(t testing.TB, opts KafkaOptions) *KafkaServer {
 	return own(t, "Apache Kafka", func() (*KafkaServer, func(), error) { return newKafka(t, opts) })
 }
 
-// newKafka formats a data folder and starts a broker on it.
 func newKafka(t testing.TB, opts KafkaOptions) (*KafkaServer, func(), error) {
 	java, err := exec.LookPath("java")
 	if err != nil {
@@ -142,7 +140,6 @@ func newKafka(t testing.TB, opts KafkaOptions) (*KafkaServer, func(), error) {
 
 func properties(dir string) string { return filepath.Join(dir, "server.properties") }
 
-// formatKafka makes the storage of a broker below dir.
 func formatKafka(run []string, kept, dir string, opts KafkaOptions) error {
 	args := append(run[1:len(run):len(run)], "kafka.tools.StorageTool", "format", "--ignore-formatted",
 		"--cluster-id", "YnJpZGdlLXRlc3QtMDAwMA", "--config", properties(dir))

@@ -152,7 +152,6 @@ func (s *KafkaServer) Admin(t testing.TB) *kadm.Client {
 	return s.admin
 }
 
-// poll repeats check until it returns nil or ctx ends.
 func poll(ctx context.Context, check func() error) error {
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()

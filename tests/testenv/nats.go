@@ -70,7 +70,6 @@ func AnyNATS(t testing.TB) *NATSServer {
 	return NATS(t)
 }
 
-// newNATS writes a configuration and starts a server with it.
 func newNATS(t testing.TB, options []NATSOption) (*NATSServer, func(), error) {
 	daemon := filepath.Join(cacheDir(), "bin", "nats-server")
 	if !isFile(daemon) {
@@ -94,7 +93,6 @@ func newNATS(t testing.TB, options []NATSOption) (*NATSServer, func(), error) {
 	})
 }
 
-// identify reads the server's version, once JetStream answers.
 func (s *NATSServer) identify(ctx context.Context) error {
 	nc, err := nats.Connect(s.url.String(), s.login...)
 	if err != nil {

@@ -90,7 +90,6 @@ func tryPorts[S any](name string, make func(dir string) (S, *Process, error)) (s
 	return s, nil, err
 }
 
-// start runs the process and blocks until it is ready.
 func (p *Process) start() error {
 	out, err := os.OpenFile(p.log, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
 	if err != nil {
@@ -139,7 +138,6 @@ func (p *Process) untilReady() error {
 
 func (p *Process) Pid() int { return p.cmd.Process.Pid }
 
-// signal sends sig to the process, if it runs.
 func (p *Process) signal(sig syscall.Signal) {
 	if p.running() {
 		_ = syscall.Kill(p.cmd.Process.Pid, sig)

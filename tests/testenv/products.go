@@ -29,7 +29,6 @@ const (
 	mySQL
 )
 
-// The products that tests run on.
 var (
 	// InstalledMariaDB is the MariaDB of the system, 10.11 on Debian 12.
 	InstalledMariaDB = Product{name: "mariadb"}
@@ -82,7 +81,6 @@ func OnEveryDatabase(t testing.TB) {
 	}
 }
 
-// sharedServers has a *shared for each Product that was asked for.
 var sharedServers sync.Map
 
 // Shared returns the server of a product that all tests of the binary share.
@@ -104,7 +102,6 @@ func (p Product) startOn(t testing.TB, fill func(dir string) error, args ...stri
 	return own(t, p.name, func() (*DatabaseServer, func(), error) { return p.run(t, fill, args) })
 }
 
-// path returns the folder of a product that was fetched.
 func (p Product) path() string { return filepath.Join(cacheDir(), "databases", p.folder) }
 
 func (p Product) unpacked() bool { return isFile(filepath.Join(p.path(), "ready")) }

@@ -38,7 +38,6 @@ type Proxy struct {
 	match func(data []byte) bool
 }
 
-// faults are the faults of the moment.
 type faults struct {
 	latency time.Duration
 	// rate is in bytes per second, 0 without a limit. resets is a probability.
@@ -286,7 +285,6 @@ func (p *Proxy) join(l net.Listener, client *net.TCPConn) {
 	p.do(func() { delete(p.links, one) })
 }
 
-// link is a connection of a client and the one to upstream that belongs to it.
 type link struct {
 	proxy            *Proxy
 	client, upstream *net.TCPConn
@@ -325,7 +323,6 @@ func hasPort(pid, port int) bool {
 	return false
 }
 
-// piece is data on its way.
 type piece struct {
 	data []byte
 	read time.Time
@@ -400,7 +397,6 @@ func (l *link) read(queue chan<- piece, from *net.TCPConn, answer bool) {
 	}
 }
 
-// write writes the pieces of a queue in their time.
 func (l *link) write(to *net.TCPConn, queue <-chan piece) {
 	for one := range queue {
 		begun := time.Now()
@@ -446,7 +442,6 @@ func (l *link) wait(left func(*faults) time.Duration) bool {
 	}
 }
 
-// close ends both connections in good order.
 func (l *link) close() {
 	l.once.Do(func() {
 		close(l.ended)
@@ -455,7 +450,6 @@ func (l *link) close() {
 	})
 }
 
-// reset ends both connections with a RST.
 func (l *link) reset() {
 	_ = l.client.SetLinger(0)
 	_ = l.upstream.SetLinger(0)

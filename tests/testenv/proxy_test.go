@@ -34,7 +34,6 @@ func echo(t *testing.T) (addr string) {
 	return l.Addr().String()
 }
 
-// trip sends a piece and reads it back within limit.
 func trip(conn net.Conn, piece string, limit time.Duration) (took time.Duration, err error) {
 	began, back := time.Now(), make([]byte, len(piece))
 	_ = conn.SetDeadline(began.Add(limit))

@@ -85,7 +85,6 @@ func needReal(t testing.TB) {
 	}
 }
 
-// missing ends a test whose server cannot be had.
 func missing(t testing.TB, server string, why error) {
 	t.Helper()
 	Missing(t, server, fmt.Errorf("%w (scripts/test-deps fetches it)", why))
@@ -116,7 +115,6 @@ func report(verdict, line string) {
 	fmt.Fprintf(f, "%s %s\n", verdict, line)
 }
 
-// top is the top of the repository.
 var top = above()
 
 func above() string {

@@ -307,7 +307,6 @@ func through(tr *trial) {
 	tr.Env["BRIDGE_SINK_URL"] = tr.Bus.String() + "://" + tr.servers.busProxy.Addr()
 }
 
-// networkFaults are done to the ways between bridge and its servers.
 var networkFaults = []fault{
 	onNetwork("network-latency", "200 ms more in each direction, for 60 s", both, func(p *testenv.Proxy) { p.Latency(200 * time.Millisecond) }),
 	onNetwork("network-resets", "1 % of all pieces of data lost with a reset of their connection, for 60 s", both,

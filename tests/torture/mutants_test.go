@@ -24,7 +24,6 @@ import (
 	"example.org/bridge/tests/world"
 )
 
-// hunt is how a mutant is looked for.
 type hunt struct {
 	defect string
 	// what the program does with it, as docs/defects.md says it.
@@ -110,7 +109,6 @@ var hunts = []hunt{
 		breaks: "2", test: "TestLookBack", pkg: "internal/shard", shows: "events, there are"},
 }
 
-// shown are the figures that show a defect.
 var shown = map[string]func(*score) int{
 	"lost":             func(s *score) int { return s.Lost },
 	"out of order":     func(s *score) int { return s.Disorder },

@@ -33,12 +33,10 @@ type matrix struct {
 	due   int
 }
 
-// seconds is a duration as the matrix writes it.
 type seconds float64
 
 func inSeconds(d time.Duration) seconds { return seconds(d.Round(10 * time.Millisecond).Seconds()) }
 
-// score is one row of the matrix.
 type score struct {
 	Family string `json:"family"`
 	Fault  string `json:"fault"`
@@ -152,7 +150,6 @@ func (m *matrix) progress(format string, args ...any) {
 	fmt.Fprintf(os.Stderr, "torture: "+format+"\n", args...)
 }
 
-// sort brings the trials into the order of the matrix.
 func (m *matrix) sort() {
 	index := make(map[string]int)
 	for i, f := range allFaults() {
@@ -166,7 +163,6 @@ func (m *matrix) sort() {
 	})
 }
 
-// print shows the matrix to those who wait.
 func (m *matrix) print() {
 	m.sort()
 	failed := 0
@@ -182,7 +178,6 @@ func (m *matrix) print() {
 	fmt.Fprintf(os.Stderr, "\n%s\ntorture: %d trials in %.0f s, %d failed, --seed %d\n", b.String(), len(m.Trials), time.Since(m.begun).Seconds(), failed, *tortureSeed)
 }
 
-// The files that a folder of results holds.
 const (
 	pageFile   = "fault-matrix.md"
 	matrixFile = "fault-matrix.json"
@@ -231,7 +226,6 @@ func absent() (lines []string) {
 	return lines
 }
 
-// results are what the page shows.
 type results struct {
 	matrix
 	soaks
@@ -262,7 +256,6 @@ func writePage(from, to string) error {
 	return os.WriteFile(filepath.Join(to, pageFile), b.Bytes(), 0o644)
 }
 
-// readJSON reads a file of results; one that is not there changes nothing.
 func readJSON(file string, into any) error {
 	text, err := os.ReadFile(file)
 	if errors.Is(err, os.ErrNotExist) {

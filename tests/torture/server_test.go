@@ -13,7 +13,6 @@ import (
 	"example.org/bridge/tests/world"
 )
 
-// processFaults are done to the process of bridge itself.
 var processFaults = []fault{
 	{
 		name: "bridge-killed", family: "bridge", what: "SIGKILL at random moments", repeats: true,
@@ -47,7 +46,6 @@ var processFaults = []fault{
 	},
 }
 
-// pointFaults end the program at each point of the way of a row.
 var pointFaults = []fault{
 	killedAt("killed-before-read", "before a page or named rows are read", failpoint.BeforeRead, failpoint.BeforeReread),
 	killedAt("killed-after-read", "when a page or named rows have been read", failpoint.AfterRead, failpoint.AfterReread),
@@ -340,7 +338,6 @@ func withSecondServer(tr *trial) {
 
 func databaseOf(tr *trial) world.Server { return tr.servers.db }
 
-// killedTwice kills a server and starts it later, twice.
 func killedTwice(of func(*trial) world.Server, repeats bool) func(*trial) {
 	return func(tr *trial) {
 		for range 2 {
@@ -383,7 +380,6 @@ func faultsOf(family string, of func(*trial) world.Server, repeats bool) []fault
 	}
 }
 
-// often repeats something for a while.
 func (tr *trial) often(d, every time.Duration, do func()) {
 	tick := time.NewTicker(every)
 	defer tick.Stop()

@@ -109,7 +109,6 @@ var shareFaults = []fault{
 	},
 }
 
-// withProgress has processes keep their progress on the bus.
 func withProgress(tr *trial) {
 	tr.T.Helper()
 	tr.Env = tr.Env.With(tr.Bus.Progress(tr.T)).With(world.Env{"BRIDGE_CHECKPOINT_URL": "bus://" + tr.T.TempDir()})

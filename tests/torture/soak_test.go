@@ -29,7 +29,6 @@ const (
 	soakName = "soak"
 )
 
-// soakScore is what came of a soak on one bus.
 type soakScore struct {
 	score
 	Rows     int            `json:"rows"`
@@ -57,7 +56,6 @@ type section struct {
 	TestMemory float64 `json:"testRssAnonMiB"`
 }
 
-// soaks are the results of one run.
 type soaks struct {
 	Soaks []soakScore `json:"soaks"`
 }
@@ -112,7 +110,6 @@ func soakTorture(t *testing.T) {
 	}
 }
 
-// soakTrial is a trial with many faults.
 type soakTrial struct{ *trial }
 
 // soak has one program live through d of faults that pass by themselves.
@@ -205,7 +202,6 @@ func (tr soakTrial) section(faults map[string]int, end time.Time) section {
 	}
 }
 
-// judge judges a section whose writers have stopped.
 func (tr soakTrial) judge(judged *world.Sections, s *section) {
 	tr.T.Helper()
 	begun := time.Now()
@@ -219,7 +215,6 @@ func (tr soakTrial) judge(judged *world.Sections, s *section) {
 	fmt.Fprintf(os.Stderr, "torture: %-5s section: %+v\n", tr.score.Bus, *s)
 }
 
-// written counts rows and changes that were committed so far.
 func (tr soakTrial) written() int {
 	n := tr.World.Rows.Record().Sums().Rows
 	for _, count := range tr.World.Entities.Sums() {

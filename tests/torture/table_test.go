@@ -15,7 +15,6 @@ import (
 	"example.org/bridge/tests/world"
 )
 
-// tableFaults are done to the tables that the program reads.
 var tableFaults = []fault{
 	{
 		name: "value-not-utf8", family: "tables", what: "rows in both tables whose text is no UTF-8: they are published with null", prepare: oddColumn,
@@ -82,7 +81,6 @@ var tableFaults = []fault{
 	},
 }
 
-// alter changes both tables, at some moment.
 func (tr *trial) alter(what string) {
 	tr.altered = true
 	for _, table := range bothStreams {
@@ -91,7 +89,6 @@ func (tr *trial) alter(what string) {
 	}
 }
 
-// extraColumn adds a column that the writers leave alone.
 func extraColumn(tr *trial) {
 	for _, table := range bothStreams {
 		tr.World.Exec("ALTER TABLE " + table + " ADD COLUMN extra varchar(20) NOT NULL DEFAULT 'all'")
@@ -161,7 +158,6 @@ func (tr *trial) counts(metric string) {
 	}
 }
 
-// contentsFaults are done to what the bus holds, and to what it lets in.
 var contentsFaults = []fault{
 	{
 		name: "topics-remade", family: "bus contents", repeats: true, loses: true,

@@ -21,7 +21,6 @@ import (
 	"example.org/bridge/tests/world"
 )
 
-// The flags of `make torture`.
 var (
 	tortureSeed    = flag.Uint64("seed", 0, "what chance is drawn from; 0 takes the time")
 	tortureFault   = flag.String("fault", "", "a regular expression: only the faults, or mutants, whose names it matches")
@@ -153,7 +152,6 @@ func planTorture(t *testing.T) (queues map[string]chan fault, due int) {
 	return queues, due
 }
 
-// namesWanted is what --fault asks for.
 func namesWanted(t *testing.T) *regexp.Regexp {
 	t.Helper()
 	wanted, err := regexp.Compile(*tortureFault)
@@ -211,7 +209,6 @@ var sources = sync.OnceValue(func() string {
 	return name
 })
 
-// fault is one kind of harm.
 type fault struct {
 	name string
 	// family is the part of the matrix where it stands, what one line that says what is done.

@@ -13,7 +13,6 @@ import (
 	"example.org/bridge/tests/world"
 )
 
-// trial is the program under load on some servers while one fault is done to it.
 type trial struct {
 	*world.Publisher
 	servers *servers
@@ -48,7 +47,6 @@ const (
 
 var bothStreams = []string{facts, entities}
 
-// trial prepares to do a fault on the servers.
 func (s *servers) trial(f fault) *trial {
 	h, bus := *tortureSeed, s.bus.String()
 	for _, b := range []byte(bus + "/" + f.name) {
@@ -95,7 +93,6 @@ func (tr *trial) run(t testing.TB, path string) {
 // processor.
 func sideBySide() bool { return *tortureShort && !*tortureMutants && *tortureFor == 0 }
 
-// load is what the writers of a trial do.
 func (tr *trial) load() (workload.Options, workload.CapabilityOptions) {
 	rows, states := world.Load(tr.rng.Uint64(), tr.rng.Uint64())
 	if sideBySide() {
@@ -128,10 +125,8 @@ func (tr *trial) prepare(t testing.TB, path string, rows workload.Options, state
 	tr.Publisher = w.Publish(tr.servers.bus, world.Publishing{Path: path, Env: env})
 }
 
-// write sets the writers going.
 func (tr *trial) write() { _, tr.stopWriters = tr.World.Write() }
 
-// flows waits until both streams are under way.
 func (tr *trial) flows() {
 	tr.T.Helper()
 	// A stream without a row has nothing on the bus that could be lost.
@@ -143,7 +138,6 @@ func (tr *trial) flows() {
 	tr.CaughtUp(time.Minute, "what is written arrives")
 }
 
-// recovers waits until the program has caught up after the harm.
 func (tr *trial) recovers() {
 	tr.T.Helper()
 	if tr.group != nil {
@@ -176,13 +170,11 @@ func (tr *trial) conclude(f world.Figures) {
 	}
 }
 
-// kill ends the program with SIGKILL.
 func (tr *trial) kill() {
 	tr.cuts++
 	tr.Daemon.Kill()
 }
 
-// terminate ends the program with SIGTERM.
 func (tr *trial) terminate() {
 	tr.T.Helper()
 	if status, _ := tr.Term(); status != 0 {
@@ -222,7 +214,6 @@ func (tr *trial) times(n int) int {
 	return n
 }
 
-// sometime lets up to d pass, by chance.
 func (tr *trial) sometime(d time.Duration) { world.Pause(time.Duration(tr.rng.Int64N(int64(d)))) }
 
 // says notes it when what ended with a status has not failed, or has not said all of words.

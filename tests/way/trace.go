@@ -12,7 +12,6 @@ var handOver = []string{"shard.pipe.send", "kafka.worker.enqueue", "kafka.call.f
 // first is the function with which the way of a row begins.
 const first = "shard.owner.poll"
 
-// call is a call of a function.
 type call struct {
 	goroutine, name string
 	// caller is nil for the first function of a goroutine, and for the first of the way.

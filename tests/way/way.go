@@ -89,7 +89,6 @@ func noted(text []byte) ([]byte, error) {
 	return append(text, "\nvar _ = way.Enter\n"...), nil
 }
 
-// edit replaces a part of a text.
 type edit struct {
 	from, to int
 	text     string

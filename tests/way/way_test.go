@@ -19,7 +19,6 @@ func TestMain(m *testing.M) { testenv.Main(m) }
 
 var update = flag.Bool("update", false, "write the functions that a row passes to docs/architecture.md")
 
-// traced is in the row that is traced, and in nothing else.
 const traced = "the one row that is traced"
 
 const (

@@ -105,7 +105,6 @@ func outlast(ctx context.Context) (context.Context, context.CancelFunc) {
 	return longer, func() { stop(); end() }
 }
 
-// execer runs statements: a pool or a transaction.
 type execer interface {
 	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
 }
@@ -266,13 +265,11 @@ func number(err error) (mySQL uint16, sqlite int) {
 	return 0, 0
 }
 
-// isConflict reports whether a statement was undone in favour of another transaction.
 func isConflict(err error) bool {
 	n, _ := number(err)
 	return n == deadlock || n == lockWait
 }
 
-// isAway reports whether err goes away by trying again.
 func isAway(err error) bool {
 	if n, code := number(err); n > 0 || code > 0 {
 		return slices.Contains(passing, n) || code == busy
@@ -284,7 +281,6 @@ func isAway(err error) bool {
 // cut is what ends a connection or a statement in the middle, and what follows such an end.
 var cut = []error{driver.ErrBadConn, mysql.ErrInvalidConn, mysql.ErrMalformPkt, mysql.ErrPktSync, io.EOF, io.ErrUnexpectedEOF, errDying, errNotDeleted}
 
-// insertInto returns an INSERT or REPLACE of n rows.
 func insertInto(verb, table string, names []string, n int) string {
 	row := "(" + placeholders(len(names)) + "), "
 	return verb + " INTO " + table + " (" + strings.Join(names, ", ") + ") VALUES " + strings.TrimSuffix(strings.Repeat(row, n), ", ")

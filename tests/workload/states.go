@@ -205,7 +205,6 @@ func (w *Capabilities) enter(e *stateEntity, begun time.Time, in func(*History) 
 	}
 }
 
-// stateEntity is an entity of a writer.
 type stateEntity struct {
 	app, name string
 	// table is the one with its row, while it has one.
@@ -271,7 +270,6 @@ func (w *stateWriter) turn(ctx context.Context) error {
 	return nil
 }
 
-// newState returns a state that no entity ever had.
 func (w *stateWriter) newState() uint64 {
 	w.states++
 	return w.states*uint64(w.opts.Writers) + uint64(w.number)
@@ -287,7 +285,6 @@ func (w *stateWriter) fresh() string {
 // compared returns what the server compares of a name.
 func compared(name string) string { return strings.TrimRight(name, " ") }
 
-// alike returns a name that differs in case or in spaces at its end.
 func (w *stateWriter) alike(name string) string {
 	switch {
 	case w.rng.IntN(3) == 0 && strings.HasSuffix(name, " "):

@@ -7,7 +7,6 @@ import (
 	"time"
 )
 
-// states is the table of states, whose columns have many types.
 const states = "strict"
 
 // createTable returns the statement that makes such a table, with ids left free below those that it
@@ -75,7 +74,6 @@ func stateValues(state uint64) []any {
 // is set.
 func set(touch bool) string { return strings.Join(stateColumns, " = ?, ") + " = ?" + touched(touch) }
 
-// touched is the assignment of the time of modification, behind others.
 func touched(touch bool) string {
 	if !touch {
 		return ""

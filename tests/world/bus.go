@@ -29,7 +29,6 @@ type Bus struct {
 	transactional, once string
 }
 
-// broker is what depends on the kind of bus.
 type broker interface {
 	// Env returns the variables that point the program to the bus.
 	Env() Env

@@ -165,7 +165,6 @@ func (b onKafka) Replay(t testing.TB, topic string, messages []Message) {
 	must.OK(t, c.ProduceSync(t.Context(), records...).FirstErr())
 }
 
-// replicas returns what the brokers say of the partitions of a topic.
 func (b onKafka) replicas(t testing.TB, topic string) ([]kadm.PartitionDetail, error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)

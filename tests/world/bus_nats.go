@@ -59,7 +59,6 @@ func (b *Bus) js(t testing.TB) jetstream.JetStream {
 	return open.(func() jetstream.JetStream)()
 }
 
-// found returns the stream of a destination as it is now.
 func (b *Bus) found(t testing.TB, name string) jetstream.Stream {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -213,7 +212,6 @@ func (b onNATS) cluster(t testing.TB, name string) *jetstream.ClusterInfo {
 	return stream.CachedInfo().Cluster
 }
 
-// leader returns the server that leads a stream, empty while there is none.
 func (b onNATS) leader(t testing.TB, name string) string {
 	t.Helper()
 	if of := b.cluster(t, name); of != nil {

@@ -212,7 +212,6 @@ type shardStatus struct {
 	}
 }
 
-// reconcileStatus is what a shard says about its reconcile.
 type reconcileStatus struct {
 	Running                        bool
 	Waiting                        int

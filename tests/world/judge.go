@@ -163,7 +163,6 @@ func (j *Judge) Message(m Message) {
 	}
 }
 
-// ordered judges the events of entities that hop.
 func (j *Judge) ordered() {
 	slices.SortStableFunc(j.fresh, func(a, b *Event) int {
 		return cmp.Or(cmp.Compare(a.stated.Epoch, b.stated.Epoch), cmp.Compare(a.stated.Seq, b.stated.Seq))
@@ -215,7 +214,6 @@ func (j *Judge) valid(e *Event) {
 	}
 }
 
-// fitsSchema judges an event by the schema of its operation.
 func (j *Judge) fitsSchema(e *Event) {
 	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(e.Value))
 	if schema := j.schemas[e.Op]; schema == nil || err != nil {
@@ -315,7 +313,6 @@ func DecodeEvent(m Message) (Event, error) {
 	return e, nil
 }
 
-// member reads a member of the data, which may be missing.
 func (e *Event) member(name string, into any) error {
 	if len(e.Data[name]) == 0 {
 		return nil
@@ -329,7 +326,6 @@ func (e *Event) member(name string, into any) error {
 // Origin is how the program noticed the row.
 func (e *Event) Origin() string { return e.Headers["bridge-origin"] }
 
-// follows reports whether the event follows on the one with this id, and on nothing else.
 func (e *Event) follows(id string) bool { return len(e.Links) == 1 && e.Links[0].Target == id }
 
 func (e *Event) String() string {

@@ -31,7 +31,6 @@ func (e *Event) extra() map[string]string {
 	return extra
 }
 
-// matches reports whether the event can be about a version of its entity.
 func (e *Event) matches(v workload.Version) bool {
 	switch {
 	case e.Op != event.Deleted:
@@ -44,7 +43,6 @@ func (e *Event) matches(v workload.Version) bool {
 	return v.Condition == workload.Absent
 }
 
-// chain is what has been judged of one entity.
 type chain struct {
 	last Event
 	// version is the number of the version that the last event is about, at least.
@@ -138,7 +136,6 @@ func (r *entityRecord) message(e *Event) {
 	c.disturbed = c.disturbed || e.behind && !(again && r.expect.Hops)
 }
 
-// readEntity reads the entity of an event and its state.
 func (e *Event) readEntity() error {
 	if err := errors.Join(e.member("app", &e.entity.App), e.member("name", &e.entity.Name)); err != nil || e.Op == event.Deleted {
 		return err
@@ -205,7 +202,6 @@ func (r *entityRecord) orphan(e *Event) bool {
 	return !there
 }
 
-// content judges what an event says of the row.
 func (r *entityRecord) content(e *Event) {
 	if e.Op == event.Deleted {
 		return
@@ -293,7 +289,6 @@ func (r *entityRecord) order(c *chain, e *Event) {
 	}
 }
 
-// about describes a history from two versions before the given one on.
 func about(h *workload.History, version int) string {
 	var b strings.Builder
 	for i := max(0, version-2); i < min(len(h.Versions), version+6); i++ {

@@ -128,7 +128,6 @@ func awayFrom(created time.Time, row *workload.Row) bool {
 	return !created.IsZero() && (created.Before(row.Begun.Add(-2*time.Second)) || !row.CommitBegun.IsZero() && created.After(row.CommitBegun.Add(2*time.Second)))
 }
 
-// outcome judges that only what was committed is published, and only then.
 func (r *rowRecord) outcome(e *Event, row *workload.Row) {
 	switch {
 	case row.Outcome == workload.RolledBack:
@@ -144,7 +143,6 @@ func (r *rowRecord) outcome(e *Event, row *workload.Row) {
 	}
 }
 
-// order judges the order of first occurrences, and the origins.
 func (r *rowRecord) order(e *Event, row *workload.Row) {
 	if e.behind {
 		return
@@ -190,7 +188,6 @@ type Entry struct {
 // entity.
 type Fold map[EntityKey]Entry
 
-// lasts are the last messages about each entity in each topic-partition.
 type lasts map[EntityKey]map[string]Entry
 
 // fold returns what holds: across topic-partitions the message with the higher stamp.
@@ -345,7 +342,6 @@ func (e Entry) extras() map[string]string {
 	return extras
 }
 
-// sameNumber reports whether two texts are the same floating-point number.
 func sameNumber(a, b string) bool {
 	x, errA := strconv.ParseFloat(a, 64)
 	y, errB := strconv.ParseFloat(b, 64)

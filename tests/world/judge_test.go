@@ -23,7 +23,6 @@ func finds(t *testing.T, v *Verdict, want string) {
 	}
 }
 
-// plantedID returns the id of the planted event n.
 func plantedID(n int) string { return fmt.Sprintf("00000000-0000-5000-8000-%012d", n) }
 
 // stateMessage returns the planted event n, which follows on prev (0: on none), received n seconds

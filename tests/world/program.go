@@ -72,7 +72,6 @@ func pathOf(t testing.TB, race bool, built func() (string, error)) string {
 	return must.Get(built())(t)
 }
 
-// The programs, each of which its first call builds.
 var (
 	programs      = map[bool]func() (string, error){false: building(false, false), true: building(true, false)}
 	faultyProgram = building(false, true)
@@ -295,7 +294,6 @@ func (d *Daemon) AwaitStop() {
 	Eventually(d.T, time.Minute, "the program stands still", func() bool { return testenv.Stopped(d.Cmd.Process.Pid) })
 }
 
-// goroutines ends a program that still runs, by SIGQUIT, and returns where its goroutines were.
 func (d *Daemon) goroutines() string {
 	if d.Cmd == nil || d.Cmd.Process == nil {
 		return "it was not started"

@@ -86,7 +86,6 @@ func (w *World) Publish(b *Bus, o Publishing) *Publisher {
 	return p
 }
 
-// streams returns the streams of the tables that the writers write to.
 func (w *World) streams() (list []Stream) {
 	if w.Rows != nil {
 		table, kind := Orders, "capability"
@@ -134,7 +133,6 @@ func (p *Publisher) Received(stream string) []Message {
 	return tape.All()
 }
 
-// heads returns the highest id of each table of each stream.
 func (p *Publisher) heads() map[string]map[string]uint64 {
 	p.T.Helper()
 	heads := make(map[string]map[string]uint64)
@@ -264,7 +262,6 @@ func (j *Judge) Of(t testing.TB, e Env, stream string) *Judge {
 	return j
 }
 
-// notDeleted is the condition on rows that are live.
 const notDeleted = "deleted = 0"
 
 // compareTable compares what a judge has folded a stream of entities to with the table.
@@ -307,7 +304,6 @@ func (w *World) Difference(table string, messages []Message) string {
 	return v.Wrong()
 }
 
-// locate logs the ids of lost rows and how the program sees its gaps.
 func (p *Publisher) locate(lost []workload.Row) {
 	p.T.Helper()
 	for _, row := range lost[:min(len(lost), faultsShown)] {

@@ -33,7 +33,6 @@ func copiedOf(e *Event) copied {
 	return c
 }
 
-// digestOfMembers returns a digest of all members of an object but one.
 func digestOfMembers(members map[string]json.RawMessage, but string) (sum digest) {
 	for name, value := range members {
 		if name != but {

@@ -42,7 +42,6 @@ type Verdict struct {
 	Behind int
 }
 
-// faultsShown is how many faults of a kind are written out.
 const faultsShown = 3
 
 func newVerdict() Verdict {
@@ -312,7 +311,6 @@ type Sections struct {
 	rows, entities section
 }
 
-// section is what of a stream is judged so far.
 type section struct {
 	stream string
 	judge  *Judge

@@ -355,7 +355,6 @@ func Load(seedOfRows, seedOfEntities uint64) (workload.Options, workload.Capabil
 // reconcile is under way in the midst of it. What the release stream has it has from its tail.
 var LoadEnv = Env{"BRIDGE_RECONCILE_MAX_DELETES": "45%", "BRIDGE_STREAM_STRICT_RECONCILE_INTERVAL": "4s"}
 
-// compile compiles a schema as change makes it.
 func compile(t testing.TB, text []byte, change func(schema map[string]any)) *jsonschema.Schema {
 	t.Helper()
 	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(text))

@@ -64,7 +64,6 @@ type messageLog struct {
 	recent map[string]recent
 }
 
-// recent is where a message was stored, and when.
 type recent struct {
 	offset uint64
 	at     time.Time
@@ -176,7 +175,6 @@ func (s *Sink) send(ctx context.Context, m *sink.Message, i int, out *sink.Outco
 	return nil
 }
 
-// store appends a copy of m to its TP, unless that drops it as a repeat.
 func (s *Sink) store(m *sink.Message) (sink.TPRef, sink.At) {
 	tps := s.tps(m.Destination)
 	h := fnv.New32a()
@@ -203,7 +201,6 @@ func (s *Sink) store(m *sink.Message) (sink.TPRef, sink.At) {
 	return ref, at
 }
 
-// log returns the log of a TP, made where it is missing.
 func (s *Sink) log(tp string) *messageLog {
 	p := s.logs[tp]
 	if p == nil {
@@ -214,7 +211,6 @@ func (s *Sink) log(tp string) *messageLog {
 	return p
 }
 
-// tps returns the names of the TPs of a destination.
 func (s *Sink) tps(destination string) []string {
 	switch {
 	case s.opts.Stream != "":
@@ -334,7 +330,6 @@ func (s *Sink) next(ctx context.Context, span *sink.Span, at uint64) (m *sink.St
 	return m, nil, nil
 }
 
-// readable returns why nothing may be read.
 func (s *Sink) readable(ctx context.Context) error {
 	if s.closed {
 		return sink.ErrClosed
@@ -342,7 +337,6 @@ func (s *Sink) readable(ctx context.Context) error {
 	return context.Cause(ctx)
 }
 
-// waiting returns what is closed when something has changed.
 func (s *Sink) waiting() <-chan struct{} {
 	if s.changed == nil {
 		s.changed = make(chan struct{})
@@ -350,7 +344,6 @@ func (s *Sink) waiting() <-chan struct{} {
 	return s.changed
 }
 
-// wake lets everyone who waits look again.
 func (s *Sink) wake() {
 	if s.changed != nil {
 		close(s.changed)

@@ -10,7 +10,6 @@ import (
 	"example.org/bridge/sink/sinktest/memory"
 )
 
-// The traits of buses.
 var (
 	kafka     = memory.Options{Partitions: 3}
 	jetStream = memory.Options{Stream: "S", Duplicates: time.Hour}

@@ -184,7 +184,6 @@ func (s *sharing) Read(ctx context.Context, q source.Query, p *source.Page) erro
 	return nil
 }
 
-// of returns the columns with the format, the same ones for the same.
 func (s *sharing) of(columns *source.Columns) *source.Columns {
 	s.mu.Lock()
 	defer s.mu.Unlock()

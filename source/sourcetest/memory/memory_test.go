@@ -13,7 +13,6 @@ import (
 	"example.org/bridge/source/sourcetest/memory"
 )
 
-// database is a source of tables in memory.
 type database struct {
 	mu     sync.Mutex
 	tables map[string]*memory.Table
@@ -28,7 +27,6 @@ func (d *database) Shard(spec source.Spec) source.Shard {
 	return missing{memory.NewTable(spec), fmt.Errorf("%w: no table %q", source.ErrMissing, spec.Table)}
 }
 
-// missing is a table that is not there.
 type missing struct {
 	source.Shard
 	err error

@@ -138,7 +138,6 @@ func (v *view) wanted(q source.Query) func(r *row) bool {
 	}
 }
 
-// among returns the rows of ranges that ascend.
 func (t *Table) among(ranges []source.Range) iter.Seq[*row] {
 	return func(yield func(*row) bool) {
 		at := 0

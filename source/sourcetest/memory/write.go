@@ -36,7 +36,6 @@ func (t *Table) Update(id uint64, values ...string) {
 	put(r.values[1:], values)
 }
 
-// existing returns the row with this id, or panics.
 func (t *Table) existing(id uint64) *row {
 	at, found := t.find(id)
 	if !found {
@@ -149,7 +148,6 @@ func put(row [][]byte, values []string) {
 	}
 }
 
-// keyOf returns the values of the key columns of the table's own spec.
 func (t *Table) keyOf(r row) (tuple [][]byte) {
 	for _, name := range t.spec.Key {
 		tuple = append(tuple, r.values[t.column(name)])

@@ -77,7 +77,6 @@ func (l *list) load() error {
 	return nil
 }
 
-// pass does what the list says at a point.
 func (l *list) pass(point Point) (shift time.Duration, err error) {
 	a, changes := l.next(point)
 	if a.Kill {
