@@ -17,7 +17,6 @@ import (
 // set comes from the build information of the Go toolchain.
 var version, commit, built string
 
-// buildVersion says which build this is.
 type buildVersion struct {
 	Version string `json:"version"`
 	Commit  string `json:"commit"`
@@ -28,7 +27,6 @@ type buildVersion struct {
 	Platform string `json:"platform"`
 }
 
-// currentVersion returns the version of this process.
 func currentVersion() buildVersion {
 	v := buildVersion{Version: version, Commit: commit, Built: built, Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
 	info, ok := debug.ReadBuildInfo()
@@ -59,7 +57,6 @@ func versionCommand(p *process) *cobra.Command {
 	return c
 }
 
-// manCommand prints bridge.1, in the macros of man(7) and in ASCII.
 func manCommand(p *process) *cobra.Command {
 	c := newCommand("man", "print the manual page bridge(1)", "")
 	c.RunE = func(*cobra.Command, []string) error { return p.print(manPage(p.commands(), currentVersion())) }
@@ -103,7 +100,6 @@ type manWriter struct{ strings.Builder }
 
 func (m *manWriter) line(format string, args ...any) { fmt.Fprintf(&m.Builder, format+"\n", args...) }
 
-// commands writes of all commands below c that do something.
 func (m *manWriter) commands(c *cobra.Command) {
 	for _, one := range c.Commands() {
 		switch {

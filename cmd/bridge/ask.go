@@ -166,7 +166,6 @@ wrong usage or configuration.
 	})
 }
 
-// tailLine is an event for people.
 func tailLine(one *httpapi.TailItem, narrow bool) string {
 	e := one.Event
 	if e == nil {
@@ -186,7 +185,6 @@ func tailLine(one *httpapi.TailItem, narrow bool) string {
 	return tailRow(narrow, at, terminal.Visible(e.Shard), e.Type, terminal.Visible(e.Key), origin, delay, id)
 }
 
-// tailRow is a line of a tail. A narrow one cuts long names.
 func tailRow(narrow bool, at, shard, kind, key, origin, delay, id string) string {
 	if !narrow {
 		return fmt.Sprintf(tailFormat, at, shard, kind, key, origin, delay, id)
@@ -195,7 +193,6 @@ func tailRow(narrow bool, at, shard, kind, key, origin, delay, id string) string
 	return fmt.Sprintf(narrowTail, at, terminal.Cut(shard, 14), terminal.Cut(kind, 22), terminal.Cut(key, 10), origin, delay)
 }
 
-// seconds is a number of seconds in a few characters.
 func seconds(s float64) string {
 	switch {
 	case s < 100:

@@ -17,7 +17,6 @@ import (
 	"example.org/bridge/internal/verify"
 )
 
-// unsafeError says that a check found something that blocks bridge, or is unsafe.
 func unsafeError(blocks, unsafe int) error {
 	var parts []string
 	if blocks > 0 {
@@ -63,8 +62,7 @@ blocks bridge or is unsafe, 2 when the configuration is wrong.
 	return c
 }
 
-// differError says that bus and tables differ, or that streams could not be judged. It is nil where
-// there is nothing to say.
+// differError is nil where there is nothing to say.
 func differError(report *verify.Report) error {
 	var said []string
 	if faults := report.KindsOfFault(); faults > 0 {

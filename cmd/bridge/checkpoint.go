@@ -150,7 +150,6 @@ func keepOwner(path string) func() {
 	}
 }
 
-// changeAt calls do with the store at path, and returns what it says.
 func changeAt(ctx context.Context, log *slog.Logger, path string, onBus *config.Config, stream string, do func(*kept) (string, error)) (said string, err error) {
 	s, err := pebble.OpenOrReplace(ctx, path, pebble.Options{LockWait: lockWait, Log: log})
 	if err != nil {
@@ -187,7 +186,6 @@ func noCheckpoint(path string) error {
 	return fmt.Errorf("there is no checkpoint at %s: bridge has saved nothing there yet; see to BRIDGE_CHECKPOINT_URL, which is file:bridge.db when not set", path)
 }
 
-// unopened says what to do about a store that another process holds.
 func unopened(err error) error {
 	if errors.Is(err, store.ErrLocked) {
 		return fmt.Errorf("%w (where that is bridge: stop bridge first; while it runs, /api/v1/status shows its positions)", err)
@@ -270,7 +268,6 @@ func (k *kept) shardsOf(name string) ([]store.Key, error) {
 	return nil, fmt.Errorf("stream %q has no checkpoint: those that have one are %s", name, strings.Join(slices.Sorted(maps.Keys(known)), ", "))
 }
 
-// checkpointView is a shard's checkpoint as --json shows it.
 type checkpointView struct {
 	Stream  string       `json:"stream"`
 	Shard   string       `json:"shard"`
@@ -301,7 +298,6 @@ type offsetView struct {
 	Last uint64 `json:"last"`
 }
 
-// viewOf returns the checkpoint of a shard and what its store has on record of reconcile.
 func viewOf(ctx context.Context, s store.Store, image *store.Image, key store.Key) (checkpointView, error) {
 	state := image.Shards[key]
 	view := checkpointView{

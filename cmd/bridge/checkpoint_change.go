@@ -62,7 +62,6 @@ checkpoint is on the bus (BRIDGE_CHECKPOINT_URL=bus:).
 	return c
 }
 
-// missing says what stays missing of a shard that was put at an id.
 func missing(moved stream.PositionSet) string {
 	switch {
 	case moved.Damaged != nil:

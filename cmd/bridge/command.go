@@ -16,7 +16,6 @@ import (
 	"example.org/bridge/internal/terminal"
 )
 
-// Exit status.
 const (
 	exitFine   = 0
 	exitFailed = 1
@@ -34,7 +33,6 @@ configuration.
 // The help lists commands as they are added.
 func init() { cobra.EnableCommandSorting = false }
 
-// commands returns the tree of commands.
 func (p *process) commands() *cobra.Command {
 	run := runCommand(p)
 	root := &cobra.Command{
@@ -66,7 +64,6 @@ func newCommand(use, short, details string) *cobra.Command {
 	return c
 }
 
-// group returns the command that some others follow.
 func group(name, short, details string, all ...*cobra.Command) *cobra.Command {
 	c := newCommand(name, short, details)
 	c.AddCommand(all...)
@@ -77,7 +74,6 @@ func group(name, short, details string, all ...*cobra.Command) *cobra.Command {
 	return c
 }
 
-// names returns the names of the commands that may follow c.
 func names(c *cobra.Command) (all []string) {
 	for _, one := range c.Commands() {
 		if one.IsAvailableCommand() && one.Name() != "help" {
@@ -87,14 +83,12 @@ func names(c *cobra.Command) (all []string) {
 	return all
 }
 
-// usageError says that a command line is wrong, and what to write instead.
 type usageError struct{ text string }
 
 func (e *usageError) Error() string { return e.text }
 
 func usageErrorf(format string, args ...any) error { return &usageError{fmt.Sprintf(format, args...)} }
 
-// refuseUnknown refuses a word that is not a command.
 func refuseUnknown(c *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
@@ -137,7 +131,6 @@ func takes(c *cobra.Command, args []string) error {
 	return nil
 }
 
-// wrongFlag says why a flag is wrong, and lists the flags.
 func wrongFlag(c *cobra.Command, err error) error {
 	var known []string
 	c.Flags().VisitAll(func(f *pflag.Flag) {
@@ -166,7 +159,6 @@ func wrongFlag(c *cobra.Command, err error) error {
 	return usageErrorf("%v", err)
 }
 
-// run runs a command line and returns the exit status.
 func (p *process) run(ctx context.Context, args []string) int {
 	err := p.dispatch(ctx, args)
 	if err == nil {
@@ -181,7 +173,6 @@ func (p *process) run(ctx context.Context, args []string) int {
 	return exitFailed
 }
 
-// dispatch runs the command that args name, or prints the help that they ask for.
 func (p *process) dispatch(ctx context.Context, args []string) error {
 	root := p.commands()
 	args, help := withTwoHyphens(root, args)
@@ -227,10 +218,8 @@ func withTwoHyphens(root *cobra.Command, args []string) (all []string, help bool
 	return all, help
 }
 
-// isHelp reports whether a word asks for help, wherever it stands.
 func isHelp(arg string) bool { return arg == "help" || arg == "--help" || arg == "-h" }
 
-// helpOf returns the help of the command that args name beside what asks for it.
 func helpOf(root *cobra.Command, args []string) (string, error) {
 	root.InitDefaultHelpCmd()
 	found, rest, err := root.Find(slices.DeleteFunc(slices.Clone(args), isHelp))
@@ -254,17 +243,14 @@ func helpOf(root *cobra.Command, args []string) (string, error) {
 	return text.String(), err
 }
 
-// variablesName is a topic of the help.
 const variablesName = "variables"
 
-// variablesTopic is the command of that name, which does nothing but help.
 func variablesTopic() *cobra.Command {
 	c := &cobra.Command{Use: variablesName, Short: "list the variables, their defaults and what they mean"}
 	c.SetHelpFunc(func(c *cobra.Command, _ []string) { _, _ = io.WriteString(c.OutOrStdout(), variablesOverview()) })
 	return c
 }
 
-// variablesOverview names the variables of each group.
 func variablesOverview() string {
 	const indent = 2
 	var text strings.Builder
@@ -288,7 +274,6 @@ func variablesOverview() string {
 	return text.String()
 }
 
-// variableGroups returns variables by group.
 func variableGroups(all []config.Variable) (groups [][]config.Variable) {
 	for _, v := range all {
 		if n := len(groups); n == 0 || groups[n-1][0].Group() != v.Group() {

@@ -36,7 +36,6 @@ through its ?listen=. They say when they wait for the bus, and give up after
 30 s without an answer.
 `
 
-// deadLetterJob is what the commands are to do.
 type deadLetterJob struct {
 	// stream and shard are empty, row is nil where all are meant.
 	stream, shard string
@@ -44,7 +43,6 @@ type deadLetterJob struct {
 	dryRun, json  bool
 }
 
-// readDeadLetters reads the configuration and the dead letters that job is about.
 func (p *process) readDeadLetters(ctx context.Context, job *deadLetterJob, command string) (cfg *config.Config, found deadletter.Found, err error) {
 	if cfg, err = p.load(); err != nil {
 		return nil, found, err
@@ -69,20 +67,17 @@ func (p *process) readDeadLetters(ctx context.Context, job *deadLetterJob, comma
 	return cfg, found, interrupted(ctx, errors.Join(err, bus.Close()), "nothing was done")
 }
 
-// keyCell is a key in one cell of a table.
 func keyCell(key string) string {
 	const most = 40
 	return terminal.Cut(terminal.Visible(key), most)
 }
 
-// deadLetterReport is what --json prints of the dead letters.
 type deadLetterReport struct {
 	DeadLetters []deadLetterView `json:"letters"`
 	// Others counts the messages at the destination that are no dead letters.
 	Others int `json:"others"`
 }
 
-// deadLetterView is a dead letter as --json shows it.
 type deadLetterView struct {
 	Stream      string    `json:"stream"`
 	Shard       string    `json:"shard"`
@@ -134,7 +129,6 @@ Exit status: 0, also when there are none, 1 when the bus could not be read,
 	return c
 }
 
-// deadLettersText is a table of dead letters.
 func deadLettersText(found deadletter.Found) string {
 	text := "there are no dead letters\n"
 	if len(found.Messages) > 0 {
@@ -269,7 +263,6 @@ var (
 	sendWords  = map[shard.ResendState]string{shard.ResendDone: "nothing to do", shard.ResendRefused: "refused again"}
 )
 
-// sentText is a table of the dead letters, then how many there are of each state.
 func sentText(sent []app.Resent, dryRun bool) string {
 	if len(sent) == 0 {
 		return "there are no dead letters\n"
@@ -300,14 +293,12 @@ func sentText(sent []app.Resent, dryRun bool) string {
 	return text
 }
 
-// sentList is what --json prints of the dead letters.
 type sentList struct {
 	Good        bool                 `json:"good"`
 	DryRun      bool                 `json:"dryRun"`
 	DeadLetters []sentDeadLetterView `json:"letters"`
 }
 
-// sentDeadLetterView is a dead letter and what became of it as --json shows them.
 type sentDeadLetterView struct {
 	deadLetterView
 	State shard.ResendState `json:"fate"`

@@ -35,7 +35,6 @@ id is below published ones; edit, the second cursor; scan, a reconcile.
 
 NO_COLOR turns colours off. Exit status: 0 when nothing is wrong, else 1.
 `)
-	// The shop writes for so long.
 	length := 20 * time.Second
 	c.Flags().Func("for", "how long to write, such as `20s` or 5m; Ctrl-C ends it earlier", func(text string) (err error) {
 		if length, err = time.ParseDuration(text); err != nil || length <= 0 {
@@ -48,7 +47,6 @@ NO_COLOR turns colours off. Exit status: 0 when nothing is wrong, else 1.
 	return c
 }
 
-// demo runs the demo and sees that nothing is left behind.
 func (p *process) demo(ctx context.Context, length time.Duration, keep bool) (err error) {
 	dir, err := os.MkdirTemp("", "bridge-demo-")
 	if err != nil {
@@ -110,7 +108,6 @@ func (p *process) playDemo(ctx context.Context, dir string, length time.Duration
 	return err
 }
 
-// explainDemo adds to an error what to do about it.
 func explainDemo(err error, dir string) error {
 	if errors.Is(err, syscall.EPIPE) {
 		// The reader closed the pipe.
@@ -128,7 +125,6 @@ const demoAddress = "127.0.0.1:0"
 // reconcileEvery is the demo's interval, short enough for its finds to show.
 const reconcileEvery = 3 * time.Second
 
-// demoEnviron is the configuration of the demo in the folder dir, as bridge run would read it.
 func demoEnviron(dir string) []string {
 	path := func(scheme, name string) string {
 		return (&url.URL{Scheme: scheme, Path: filepath.Join(dir, name)}).String()

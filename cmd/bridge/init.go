@@ -162,7 +162,6 @@ type draft struct {
 	err error
 }
 
-// newDraft drafts a stream of a table of the database that a variable names.
 func newDraft(database, table string, d *source.Description) *draft {
 	_, name, qualified := strings.Cut(table, ".")
 	if !qualified {
@@ -228,7 +227,6 @@ func (f *draft) comment(text string) {
 	}
 }
 
-// ofStream sets a variable of the stream below a comment; several values are a list.
 func (f *draft) ofStream(about, setting string, values ...string) {
 	f.comment(about)
 	f.set(f.name(setting), strings.Join(values, ","))
@@ -237,7 +235,6 @@ func (f *draft) ofStream(about, setting string, values ...string) {
 // plain matches values that need no quotes, also where a shell reads the file.
 var plain = regexp.MustCompile(`^[A-Za-z0-9_.,:/@?=%+{}-]*$`)
 
-// set sets a variable.
 func (f *draft) set(name, value string) {
 	quote, single := `'`, strings.Contains(value, `'`)
 	switch {

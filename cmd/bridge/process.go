@@ -27,7 +27,6 @@ import (
 	"example.org/bridge/internal/terminal"
 )
 
-// environment is that of the process, and the file of variables.
 type environment struct {
 	environ []string
 	// envFile is that of --env-file, empty where it is not given.
@@ -53,7 +52,6 @@ type process struct {
 	away time.Duration
 }
 
-// newProcess returns what the commands have of this process.
 func newProcess(environ []string, stdout, stderr io.Writer) *process {
 	e := environment{environ: environ, setenv: os.Setenv, unsetenv: os.Unsetenv, secrets: &config.Redactor{}}
 	return &process{environment: e, stdout: stdout, stderr: stderr, daemon: runDaemon, examine: app.Examine}
@@ -140,7 +138,6 @@ func (e *environment) variable(name string) string {
 	return ""
 }
 
-// newClient returns a client of the bridge at BRIDGE_HTTP_ADDR.
 func (e *environment) newClient() (*httpapi.Client, error) {
 	environ, err := e.variables()
 	if err != nil {
@@ -165,7 +162,6 @@ func (p *process) asks(c *cobra.Command, do func(ctx context.Context, bridge *ht
 	return c
 }
 
-// show prints an answer: as indented JSON, or else its text.
 func (p *process) show(asJSON bool, answer any, text string) error {
 	if asJSON {
 		out := json.NewEncoder(p.stdout)
@@ -293,7 +289,6 @@ func runDaemon(ctx context.Context, o app.ProcessOptions) (err error) {
 	return bridge.Run(ctx)
 }
 
-// appBuild is the version for the log and the metrics.
 func appBuild() app.Build {
 	v := currentVersion()
 	return app.Build{Version: v.Version, Revision: v.Commit, Go: v.Go}

@@ -25,7 +25,6 @@ import (
 	"example.org/bridge/reconcile"
 )
 
-// reconcileJob is what the command is to do.
 type reconcileJob struct {
 	streams []string
 	mode    reconcile.Mode
@@ -150,7 +149,6 @@ func choose(wanted, there []string) ([]string, error) {
 }
 
 const (
-	// askEvery is how often a status is looked at.
 	askEvery = 250 * time.Millisecond
 	// stillTimeout is how long a table may stand still until it is not waited for.
 	stillTimeout = 30 * time.Second
@@ -195,7 +193,6 @@ func stays(stream *httpapi.StreamStatus, one *shard.Status, mode reconcile.Mode)
 	return one.State == shard.Stopped && !accepts || one.State == shard.Paused
 }
 
-// tableName is the stream and the table.
 type tableName struct{ stream, shard string }
 
 // stillTables are tables of which nothing is asked, with the reasons.
@@ -347,7 +344,6 @@ func waitsFor(status httpapi.Status, tables ...string) string {
 	return ""
 }
 
-// progressLine is how far a run is, in a line for a terminal where names are not long.
 func progressLine(name string, r *reconcile.Status, done, shards int) string {
 	line := fmt.Sprintf("%s %3.0f %%, %d", terminal.Visible(name), r.Percent, r.Rows)
 	if r.RowsOf > 0 {

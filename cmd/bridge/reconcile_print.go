@@ -17,7 +17,6 @@ import (
 	"example.org/bridge/reconcile"
 )
 
-// outcomeOf is the result of the reconcile of one table.
 type outcomeOf struct {
 	Stream string `json:"stream"`
 	Shard  string `json:"shard"`
@@ -116,7 +115,6 @@ func (w *watch) observe(status httpapi.Status) (line string, rows uint64, waits 
 	return line, rows, waits
 }
 
-// end notes the outcome of a table.
 func (w *watch) end(stream *httpapi.StreamStatus, one *shard.Status, report reconcile.Report) {
 	compared := allRows
 	if stream.Kind == event.Release {
@@ -153,7 +151,6 @@ func (w *watch) report(table tableName, r *reconcile.Status) reconcile.Report {
 	return *report
 }
 
-// outcomes are the outcomes of all shards, in the order of their names.
 func (w *watch) outcomes() []outcomeOf {
 	slices.SortFunc(w.done, func(a, b outcomeOf) int {
 		return cmp.Or(strings.Compare(a.Stream, b.Stream), strings.Compare(a.Shard, b.Shard))
@@ -161,8 +158,7 @@ func (w *watch) outcomes() []outcomeOf {
 	return w.done
 }
 
-// printOutcomes prints what became of the shards. The error says that deletes were held back or a
-// run failed.
+// The error says that deletes were held back or a run failed.
 func (p *process) printOutcomes(outcomes []outcomeOf, job reconcileJob) (err error) {
 	bad := badOutcomes(outcomes)
 	for i := range outcomes {
@@ -176,7 +172,6 @@ func (p *process) printOutcomes(outcomes []outcomeOf, job reconcileJob) (err err
 	}{bad == nil, job.mode.DryRun, job.mode.AllowDeletes, outcomes}, outcomesText(outcomes, job.mode.DryRun)), bad)
 }
 
-// badOutcomes counts the runs that were guarded or failed.
 func badOutcomes(outcomes []outcomeOf) error {
 	guarded, failed := 0, 0
 	for _, o := range outcomes {
@@ -196,8 +191,7 @@ func badOutcomes(outcomes []outcomeOf) error {
 	return nil
 }
 
-// outcomesText is a table of the differences, then what there is to say about single shards. What a
-// release stream cannot have is "-": a zero would say that it was compared.
+// What a release stream cannot have is "-": a zero would say that it was compared.
 func outcomesText(outcomes []outcomeOf, dryRun bool) string {
 	alone := slices.ContainsFunc(outcomes, func(o outcomeOf) bool { return o.Published != nil })
 	columns := []any{"STREAM", "SHARD", "ROWS", "ADDED", "MODIFIED", "DELETED", "MISSED", "ABSENT"}
@@ -240,7 +234,6 @@ func outcomesText(outcomes []outcomeOf, dryRun bool) string {
 	return text.String()
 }
 
-// writeRemarks writes what the numbers do not say.
 func writeRemarks(text *strings.Builder, o *outcomeOf) {
 	say := func(format string, args ...any) {
 		fmt.Fprintf(text, "%s %s: %s\n", terminal.Visible(o.Stream), terminal.Visible(o.Shard), terminal.Visible(fmt.Sprintf(format, args...)))

@@ -85,7 +85,6 @@ another folder would not know it, 2 wrong usage.
 	})
 }
 
-// showRepublish prints how far the last request of each table is.
 func (p *process) showRepublish(ctx context.Context, bridge *httpapi.Client, stream, table string) error {
 	status, err := bridge.Working(ctx)
 	if err != nil {
@@ -124,7 +123,6 @@ func (p *process) showRepublish(ctx context.Context, bridge *httpapi.Client, str
 	return errors.Join(p.print(text.String()), failed)
 }
 
-// listLine says how far a full list is.
 func listLine(r *shard.RepublishStatus) string {
 	text := fmt.Sprintf("full list %s  %s, asked %s", cmp.Or(r.List, "-"), r.State, r.AskedAt.UTC().Format(time.RFC3339))
 	if !r.EndedAt.IsZero() {
@@ -136,7 +134,6 @@ func listLine(r *shard.RepublishStatus) string {
 	return text
 }
 
-// republishLine says how far a request is.
 func republishLine(table string, r *shard.RepublishStatus) string {
 	what, far := fmt.Sprintf("ids %d to %d", r.From, r.To), fmt.Sprintf(" %3.0f %%", r.Percent)
 	if r.To == math.MaxUint64 && r.State != stream.RepublishDone {

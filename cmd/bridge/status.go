@@ -25,7 +25,6 @@ import (
 	"example.org/bridge/reconcile"
 )
 
-// watchEvery is the time between two statuses.
 const watchEvery = 2 * time.Second
 
 func statusCommand(p *process) *cobra.Command {
@@ -73,7 +72,6 @@ the processes or shares has not answered, 2 when the address is wrong.
 // selection says which tables a status shows, all if it is empty.
 type selection struct{ stream, state string }
 
-// status asks for the status of the selected tables.
 func (s selection) status(ctx context.Context, bridge *httpapi.Client) (httpapi.Status, error) {
 	status, err := bridge.StatusOf(ctx, s.stream, s.state)
 	if err == nil && s.stream != "" && len(status.Streams) == 0 {
@@ -82,7 +80,6 @@ func (s selection) status(ctx context.Context, bridge *httpapi.Client) (httpapi.
 	return status, err
 }
 
-// watchStatus shows the status of the selected tables every 2 s until ctx ends.
 func (p *process) watchStatus(ctx context.Context, bridge *httpapi.Client, one selection, asJSON bool) error {
 	screen, encoder := terminal.NewScreen(p.stdout, p.variable("TERM") != "dumb"), json.NewEncoder(p.stdout)
 	for w := (statusWatch{}); ; {
@@ -105,7 +102,6 @@ func (p *process) watchStatus(ctx context.Context, bridge *httpapi.Client, one s
 	}
 }
 
-// statusWatch follows one status after the other.
 type statusWatch struct {
 	// last is the last answer, lastAt its time, away since when there is none.
 	last         string
@@ -147,7 +143,6 @@ func statusText(s *httpapi.Status, now time.Time) string {
 	return fmt.Sprintf("runs since %s, %s\n", s.Started.Format(time.RFC3339), s.Delivery) + of + standbyText(s.Standby) + totalsText(s.Totals) + "\n" + t.text()
 }
 
-// statusTable is the tables of a status, or of several, and the paragraphs about them.
 type statusTable struct {
 	now              time.Time
 	rows             [][]any
@@ -159,7 +154,7 @@ func newStatusTable(now time.Time, first ...any) *statusTable {
 	return &statusTable{now: now, rows: [][]any{append(first, "STREAM", "TABLE", "STATE", "POSITION", "LAG", "ROWS/S", "MISSING", "RECONCILED")}}
 }
 
-// add adds the tables of a process. by is its name, where there are several.
+// by is the name of the process, where there are several.
 func (t *statusTable) add(by string, s *httpapi.Status) {
 	var first []any
 	process := ""
@@ -219,7 +214,6 @@ func totalsText(t *httpapi.Totals) string {
 	return terminal.Wrap(terminal.Count(t.Shards, "table")+": "+strings.Join(parts, ", "), 0) + "\n"
 }
 
-// writeReason writes a paragraph about what does not run. It writes nothing without a reason.
 func writeReason(text *strings.Builder, subject string, reason, remedy null.Text) {
 	if reason == "" {
 		return
@@ -233,8 +227,6 @@ func writeReason(text *strings.Builder, subject string, reason, remedy null.Text
 	}
 }
 
-// writeOutages writes a paragraph about each dependency of a process that does not answer. The name
-// of the process begins it.
 func writeOutages(text *strings.Builder, process string, s *httpapi.Status) {
 	for _, one := range []struct {
 		subject string
@@ -254,7 +246,6 @@ func writeOutages(text *strings.Builder, process string, s *httpapi.Status) {
 	}
 }
 
-// catchUpReason returns why a stream does not read on from the bus, or how far it is.
 func catchUpReason(c *stream.StreamProgress) null.Text {
 	switch {
 	case c.Error != "":
@@ -287,7 +278,6 @@ func backlogText(stream string, s *shard.Status) null.Text {
 	return null.Text(text)
 }
 
-// gapsText says what becomes of the ids below the position without a row.
 func gapsText(s *shard.Status) null.Text {
 	if s.NoTail {
 		return "its ids have no order: reconcile publishes"
@@ -321,7 +311,6 @@ func idsText(n uint64) string {
 	return fmt.Sprintf("over 10^%d", len(text)-1)
 }
 
-// reconciledText says how the last reconcile ended and how long ago, or how far one is.
 func reconciledText(r *reconcile.Status, now time.Time) string {
 	switch {
 	case r == nil:
@@ -340,7 +329,6 @@ func reconciledText(r *reconcile.Status, now time.Time) string {
 	return text
 }
 
-// standbyText says who works of a standby group, nothing if there is none.
 func standbyText(s *standby.Status) string {
 	if s == nil {
 		return ""

@@ -18,10 +18,8 @@ import (
 	"example.org/bridge/internal/terminal"
 )
 
-// askedAtOnce bounds the processes that are asked at the same time.
 const askedAtOnce = 32
 
-// statuses are those of several processes.
 type statuses struct {
 	Processes []processStatus `json:"processes"`
 	// Totals are sums over the processes that work. Lacking are shares that none of these has.
@@ -29,7 +27,6 @@ type statuses struct {
 	Lacking []string        `json:"lacking"`
 }
 
-// processStatus is what a process says, or why it says nothing.
 type processStatus struct {
 	Address string          `json:"address"`
 	Error   null.Text       `json:"error"`
@@ -42,7 +39,6 @@ func (p *processStatus) works() bool {
 	return p.Status != nil && (p.Status.Standby == nil || p.Status.Standby.Works)
 }
 
-// name tells the process from others.
 func (p *processStatus) name() string {
 	if p.Status.Share != nil {
 		return share.Share(*p.Status.Share).String()
@@ -86,7 +82,6 @@ func clientsOf(ctx context.Context, list string, like *httpapi.Client) (clients 
 	return clients, unknown, nil
 }
 
-// ofAll asks all processes of a list for the selected tables.
 func (s selection) ofAll(ctx context.Context, list string, like *httpapi.Client) (*statuses, error) {
 	clients, unknown, err := clientsOf(ctx, list, like)
 	if err != nil {
@@ -130,7 +125,6 @@ func (s *statuses) answered() (n int) {
 	return n
 }
 
-// sum adds up what the processes that work say.
 func (s *statuses) sum() {
 	s.Totals = &httpapi.Totals{States: make(map[shard.State]int)}
 	streams, shares := make(map[string]bool), make(map[share.Share]bool)
@@ -164,7 +158,6 @@ func (s *statuses) sum() {
 	s.Lacking = slices.Compact(s.Lacking)
 }
 
-// text is for people: a line for each process, then all tables.
 func (s *statuses) text(now time.Time) string {
 	var head strings.Builder
 	t := newStatusTable(now, "PROCESS")
