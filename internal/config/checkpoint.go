@@ -55,7 +55,6 @@ func (l *loader) checkpoint(text string) (path string, onBus bool) {
 	return path, onBus
 }
 
-// setProgress checks whether progress is kept on the bus, and finds a folder where none is named.
 func setProgress(cfg *Config, l *loader, onBus bool, topic string, streams []string) {
 	_, shared := cfg.Sink.Driver.(driver.Shared)
 	switch {
@@ -192,7 +191,6 @@ func (c *Config) agreed() map[string]string {
 	return values
 }
 
-// agreed returns the values of the variables of a stream that decide what is published.
 func (s *Stream) agreed() map[string]string {
 	text := func(v any, empty bool) string {
 		if empty {
@@ -288,7 +286,6 @@ func setFingerprints(c *Config, env environment) {
 	c.limits, c.others = string(limits.Sum(nil)), string(others.Sum(nil))
 }
 
-// busLogin matches the variables by which a process connects to the bus.
 var busLogin = regexp.MustCompile(`^(SINK_URL|KAFKA_(TLS|SASL)|NATS_(CREDS|NKEY|TLS))`)
 
 // ChangesLimitsAlone reports whether next differs from c in limits (RATE, SOURCE_CONNECTIONS) and

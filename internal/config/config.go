@@ -154,7 +154,6 @@ func NewDrivers() *Drivers {
 	}
 }
 
-// settings returns those of all buses, each once.
 func (d *Drivers) settings() (all []driver.Settings) {
 	for _, bus := range d.Buses {
 		for _, one := range bus.Settings() {
@@ -201,8 +200,7 @@ const (
 	sinkExample  = "kafka://host:9092,host:9092"
 )
 
-// sink checks BRIDGE_SINK_URL, BRIDGE_DELIVERY and the settings of the bus. in says what the
-// environment says besides.
+// in says what the environment says besides.
 func (l *loader) sink(in driver.Input, delivery string) (s Sink) {
 	in.URL = l.env[sinkVariable]
 	if in.URL == "" || l.has(sinkVariable) {
@@ -269,7 +267,6 @@ func (l *loader) warnOtherBuses(s *Sink) {
 	}
 }
 
-// input implements [driver.Environment].
 type input struct {
 	*loader
 	// source is that which they are for, nil for others.
@@ -321,7 +318,6 @@ func (in input) Others(variable string) string {
 	return ""
 }
 
-// tls checks the PEM files of variables that begin with begin.
 func (l *loader) tls(begin string, files driver.TLS) driver.TLS {
 	ca, cert, key := prefix+begin+"CA", prefix+begin+"CERT", prefix+begin+"KEY"
 	if pem, ok := l.readPEM(ca, files.CA); ok && !x509.NewCertPool().AppendCertsFromPEM(pem) {

@@ -202,7 +202,6 @@ func (l *loader) checkProcess(cfg *Config) {
 	}
 }
 
-// warn adds a warning for the log at start.
 func (l *loader) warn(variable, format string, args ...any) {
 	l.warnings = append(l.warnings, Warning{variable, fmt.Sprintf(format, args...)})
 }
@@ -221,7 +220,6 @@ type Error struct {
 	Unset bool
 }
 
-// unset says what to do where nothing is configured yet.
 const unset = `No variable of bridge is set, so there is nothing to publish.
 
   bridge demo                shows events within seconds, without any variable
@@ -246,7 +244,6 @@ func (e *Error) Error() string {
 	return b.String()
 }
 
-// faults collects faults.
 type faults struct{ all []Fault }
 
 func (f *faults) add(variable, format string, args ...any) {
@@ -319,7 +316,6 @@ func edits(a, b string) int {
 	return last[len(b)]
 }
 
-// envFileVariable names the file of variables where no flag does.
 const envFileVariable = prefix + "ENV_FILE"
 
 // WithFile returns the "NAME=value" entries of environ, and before them those of a file that

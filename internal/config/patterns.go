@@ -131,7 +131,6 @@ func (c *Config) CanPublish(s *Stream, table string) error {
 // sample returns a table that may match a pattern; a name stays as it is.
 func sample(item string) string { return strings.NewReplacer("*", "x", "?", "x").Replace(item) }
 
-// checkOverlap refuses a pattern that may match a table of another stream.
 func (l *loader) checkOverlap(cfg *Config, first, second *Stream) {
 	for at, b := range second.items {
 		for before, a := range first.items {

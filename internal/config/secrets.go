@@ -173,7 +173,6 @@ func splitMask(item string) (column, form string) {
 	return strings.TrimSpace(item[:at]), strings.ToLower(strings.TrimSpace(strings.TrimPrefix(item[at:], ":")))
 }
 
-// maskKey returns the key of masks, which variable needs.
 func maskKey(l *loader, variable string) string {
 	key := l.env[maskKeyVariable]
 	switch {

@@ -34,7 +34,6 @@ type unkept struct{}
 
 func (*unkept) UnmarshalText([]byte) error { return nil }
 
-// sourceSettings are the variables of one of BRIDGE_SOURCES.
 type sourceSettings struct {
 	NamedURL         unkept `env:"URL" secret:"true" example:"mysql://bridge:password@db-a.example.com:3306/orders" doc:"The database to read, as BRIDGE_SOURCE_URL. Every name in BRIDGE_SOURCES needs one."`
 	NamedConnections int    `env:"CONNECTIONS" min:"0" max:"10000" doc:"As BRIDGE_SOURCE_CONNECTIONS, for this source. Default: the global one."`

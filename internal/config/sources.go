@@ -55,7 +55,6 @@ func (s *Source) OwnName(name option.Name) option.Name {
 
 func (s *Source) variable() string { return prefix + string(s.Setting()) }
 
-// sourcePrefixOf begins the names of the variables of a source.
 func sourcePrefixOf(name string) string {
 	return sourcePrefix + strings.ToUpper(strings.ReplaceAll(name, "-", "_")) + "_"
 }
@@ -97,8 +96,7 @@ func (l *loader) sourceNames() (names []string, all bool) {
 	return names, all
 }
 
-// sources checks BRIDGE_SOURCE_URL, the URLs of named sources and the connections. zone is
-// BRIDGE_TIME_ZONE.
+// zone is BRIDGE_TIME_ZONE.
 func (l *loader) sources(names []string, zone *time.Location, connections int) (all []Source) {
 	for _, name := range append([]string{""}, names...) {
 		s := Source{Name: name}
@@ -292,7 +290,6 @@ func (s *Share) Owns(of *Stream, table string) bool {
 	return !s.alone || s.Has(of.Name, of.Placed(table))
 }
 
-// owned returns the tables of a stream that are to be worked on.
 func (s *Share) owned(of *Stream, tables []string) []string {
 	if !s.alone {
 		return tables
@@ -326,7 +323,6 @@ func (c *Config) Part(streams []Stream) *Config {
 	return &part
 }
 
-// whole returns the streams of the whole configuration.
 func whole(c *Config) []Stream {
 	if c.all != nil {
 		return c.all

@@ -152,7 +152,6 @@ func isColumn(name string) bool {
 	return utf8.ValidString(name) && utf8.RuneCountInString(name) <= 64 && !strings.ContainsFunc(name, unicode.IsControl)
 }
 
-// contradictions finds settings of one stream that exclude one another.
 func (l *streamLoader) contradictions() {
 	if l.stream.GapPolicy == "hold" && l.stream.IDOrder == "segmented" {
 		variable := l.begin + "GAP_POLICY"
@@ -252,7 +251,6 @@ func (c *Config) ListFault(s *Stream) string {
 	return ""
 }
 
-// destination checks the template, or sets the default of the sink.
 func (l *streamLoader) destination() {
 	variable := l.begin + "DESTINATION"
 	to := l.cfg.Sink.Destinations
@@ -442,7 +440,6 @@ func parseDeletion(l *loader, variable, text string) (column string, d event.Del
 	return column, d
 }
 
-// deletionText returns DELETED of a stream.
 func deletionText(s *Stream) string {
 	sign := "="
 	switch {
@@ -454,7 +451,6 @@ func deletionText(s *Stream) string {
 	return s.Deleted + sign + strings.Join(s.Deletion.Values, "|")
 }
 
-// eventTypes checks EVENT and EVENT_NAMES and puts the names into s.
 func (l *streamLoader) eventTypes() {
 	// The default is made of the words of the stream's name.
 	if words := strings.ReplaceAll(l.stream.Name, "_", ""); l.stream.Event != "" {
@@ -501,8 +497,6 @@ func (l *streamLoader) eventName(item string, number int) {
 	}
 }
 
-// eventType checks a name, or the stem of one. The Eiffel protocol keeps types that begin with its
-// name for itself.
 func (l *streamLoader) eventType(variable, where, name string) {
 	if isEiffel(name) {
 		l.add(variable, "%sbegins with Eiffel, which the Eiffel protocol keeps for its own events: choose another name", where)

@@ -17,8 +17,6 @@ import (
 	"github.com/caarlos0/env/v11"
 )
 
-// prefix begins the names of all variables, sourcePrefix those of sources and streamPrefix those of
-// the streams.
 const (
 	prefix       = "BRIDGE_"
 	sourcePrefix = prefix + "SOURCE_"
@@ -180,7 +178,6 @@ func parseEnvironment(environ []string, spaced ...string) environment {
 	return env
 }
 
-// known returns the names of all variables that there are with these streams.
 func (d *Drivers) known(streams []string) []string {
 	var all []string
 	for _, v := range d.globalVariables() {
@@ -194,7 +191,6 @@ func (d *Drivers) known(streams []string) []string {
 	return all
 }
 
-// globalVariables lists the variables of the process.
 func globalVariables() []Variable { return NewDrivers().globalVariables() }
 
 func (d *Drivers) globalVariables() []Variable {
@@ -207,7 +203,6 @@ func (d *Drivers) globalVariables() []Variable {
 	return d.globals
 }
 
-// streamVariables lists the variables of one stream.
 func streamVariables(stream string) []Variable {
 	begin := StreamPrefix(stream)
 	return append(variablesOf(&streamSettings{}, begin, streamGroup), variablesOf(&Tuning{}, begin, overrideGroup)...)
@@ -225,7 +220,6 @@ func defaultOf(name string) string {
 	return ""
 }
 
-// names returns the name of the variable and, for a secret, that of its file.
 func (v *Variable) names() []string {
 	if v.secret {
 		return []string{v.Name, v.Name + fileSuffix}
