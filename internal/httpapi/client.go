@@ -138,7 +138,6 @@ func (c *Client) Reload(ctx context.Context) (Reloaded, error) {
 	})
 }
 
-// fetch returns the answer to a request. The error says why it was refused.
 func fetch[T any](ctx context.Context, c *Client, r request) (answer T, err error) {
 	code, body, err := c.do(ctx, r)
 	if err != nil {
@@ -161,7 +160,6 @@ func (c *Client) refusal(code int, body []byte, what string) error {
 	return fmt.Errorf("what listens on %s %s (status %d): see %s", c.Addr, what, code, c.Setting)
 }
 
-// request is one request.
 type request struct {
 	method, path string
 	// body is JSON.
@@ -193,7 +191,6 @@ func (c *Client) do(ctx context.Context, r request) (code int, body []byte, err 
 	return code, body, nil
 }
 
-// unanswered is the error of a request without an answer.
 func (c *Client) unanswered(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		err = context.Cause(ctx)
@@ -204,7 +201,6 @@ func (c *Client) unanswered(ctx context.Context, err error) error {
 	return fmt.Errorf("ask the bridge at %s: %w: see that it runs and that %s is the same here and there", c.Addr, err, c.Setting)
 }
 
-// send sends a request, with the token where it may need it.
 func (c *Client) send(ctx context.Context, r request) (*http.Response, error) {
 	host, _, err := net.SplitHostPort(c.Addr)
 	if err != nil {

@@ -31,10 +31,8 @@ type Peer struct {
 // program answers, or a process that has the address by now, is told from it.
 const memberHeader = "Bridge-Member"
 
-// dialTimeout is how long a connection to the process that works may take.
 const dialTimeout = 3 * time.Second
 
-// forwarder has the process that works answer.
 type forwarder struct {
 	daemon func() Daemon
 	access *Access
@@ -112,7 +110,7 @@ func (e extending) Write(p []byte) (int, error) {
 // Unwrap is for http.ResponseController.
 func (e extending) Unwrap() http.ResponseWriter { return e.ResponseWriter }
 
-// forward sends a request to the process that works. What its caller may do here it may do there.
+// What its caller may do here it may do there.
 func (f *forwarder) forward(w http.ResponseWriter, r *http.Request, n need, peer *Peer) {
 	var body []byte
 	if r.Method != http.MethodGet {
@@ -201,7 +199,6 @@ func (f *forwarder) transport(peer *Peer) http.RoundTripper {
 	return t
 }
 
-// failing is a transport that sends nothing.
 type failing struct{ err error }
 
 func (f failing) RoundTrip(*http.Request) (*http.Response, error) { return nil, f.err }

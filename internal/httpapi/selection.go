@@ -32,7 +32,6 @@ type selection struct {
 // maxListed bounds limit and offset.
 const maxListed = 1_000_000
 
-// selectionOf parses the parameters of a request for the status, and refuses misspelt ones.
 func selectionOf(query url.Values) (s selection, working bool, err error) {
 	s = selection{limit: -1, streams: -1, examples: -1}
 	parameters, err := parametersOf(query, "working", "stream", "state", "contains", "limit", "offset", "streams", "streamOffset", "examples")
@@ -117,7 +116,6 @@ func (s *selection) selectsStream(stream *StreamStatus) bool {
 	return slices.ContainsFunc(stream.Shards, func(one shard.Status) bool { return s.selects(stream.Name, &one) })
 }
 
-// selects reports whether a shard is in the state, and it or its stream has the text in its name.
 func (s *selection) selects(stream string, one *shard.Status) bool {
 	return (s.state == "" || one.State == s.state) && (containsFold(one.Shard, s.contains) || containsFold(stream, s.contains))
 }

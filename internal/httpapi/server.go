@@ -280,7 +280,6 @@ var (
 	errByName     = errors.New("a request over loopback names this host otherwise or has a header of a proxy, so it may be of a page in a browser, or come from elsewhere")
 )
 
-// guard lets those requests pass to h that have what they need.
 func (a *Access) guard(n need, h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		status, err := a.refuses(n, r)
@@ -295,7 +294,6 @@ func (a *Access) guard(n need, h http.Handler) http.Handler {
 	})
 }
 
-// mayRead reports whether a caller may read rows.
 func (a *Access) mayRead(r *http.Request) bool {
 	status, _ := a.refuses(toRead, r)
 	return status == 0
@@ -366,7 +364,6 @@ func fromElsewhere(r *http.Request) bool {
 	return err != nil || page.Host != r.Host
 }
 
-// proxied reports whether headers have what proxies add.
 func proxied(header http.Header) bool {
 	for name := range header {
 		if name == "Forwarded" || name == "Via" || name == "X-Real-Ip" || strings.HasPrefix(name, "X-Forwarded-") || strings.HasPrefix(name, "X-Envoy-") {

@@ -351,7 +351,6 @@ func (r *ReconcileSummary) add(one *reconcile.Status) {
 	r.Absent += one.Absent
 }
 
-// addDry adds the last dry run of a shard, nil where there was none.
 func (r *ReconcileSummary) addDry(shard string, report *reconcile.Report) {
 	if report == nil {
 		return

@@ -100,7 +100,6 @@ func tailHandler(d func() Daemon) http.Handler {
 	})
 }
 
-// tail writes Server-Sent Events.
 type tail struct {
 	w    http.ResponseWriter
 	line bytes.Buffer
@@ -134,7 +133,6 @@ func (t *tail) run(ctx context.Context, listener *tap.Listener) {
 	}
 }
 
-// write writes one event of a kind.
 func (t *tail) write(kind string, body any) {
 	if t.err != nil {
 		return
@@ -259,7 +257,6 @@ func readTail(from io.Reader, heard func(), each func(TailItem) error) error {
 	}
 }
 
-// deliver calls each with what stands in a line.
 func deliver(kind string, text []byte, each func(TailItem) error) error {
 	var item TailItem
 	switch kind {

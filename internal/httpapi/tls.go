@@ -29,7 +29,6 @@ import (
 // file is.
 type TLS = driver.TLS
 
-// certificate is the certificate of the server, as its files have it.
 type certificate struct {
 	files TLS
 	log   *slog.Logger
@@ -156,7 +155,6 @@ var (
 	errManyProof = fmt.Errorf("more than %d requests were forwarded within a minute or two: ask again", maxProofs)
 )
 
-// prove returns the proof that the caller of a request to a member may do what it needs.
 func prove(token string, may need, r *http.Request, body []byte, to *Peer) string {
 	claim := fmt.Sprintf("%s.%d.%s.%x", may, time.Now().Unix(), rand.Text(), sha256.Sum256(body))
 	return claim + "." + hex.EncodeToString(keyedHash(token, claim, r, to))
@@ -170,7 +168,6 @@ func keyedHash(token, claim string, r *http.Request, to *Peer) []byte {
 	return hash.Sum(nil)
 }
 
-// proofs verifies those of requests to this process.
 type proofs struct {
 	mu sync.Mutex
 	// used has until when a proof could be sent once more.
@@ -209,7 +206,7 @@ func (p *proofs) verify(token string, r *http.Request, self *Peer) (need, error)
 	return need(parts[0]), p.use(parts[2])
 }
 
-// use notes that a proof is used. The error says that it was used before.
+// The error says that it was used before.
 func (p *proofs) use(nonce string) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()

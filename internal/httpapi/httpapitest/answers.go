@@ -36,7 +36,6 @@ func Checked(t testing.TB, h http.Handler) http.Handler {
 	})
 }
 
-// copying keeps a copy of an answer.
 type copying struct {
 	http.ResponseWriter
 	status int
@@ -67,7 +66,6 @@ type answers struct {
 
 const resource = "openapi.json"
 
-// published has the document that the program has.
 var published = sync.OnceValues(func() (*answers, error) {
 	parsed, err := jsonschema.UnmarshalJSON(bytes.NewReader(httpapi.OpenAPI))
 	if err != nil {
@@ -129,7 +127,6 @@ func (a *answers) checkBody(at []string, kind string, body []byte) error {
 	return validate(schema, body)
 }
 
-// checkEvents checks Server-Sent Events.
 func (a *answers) checkEvents(body []byte) error {
 	lines, kind := bufio.NewReader(bytes.NewReader(body)), ""
 	for {

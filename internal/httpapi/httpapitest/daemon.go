@@ -40,7 +40,6 @@ type Daemon struct {
 	mu sync.Mutex
 }
 
-// note notes what was asked for.
 func (d *Daemon) note(request string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
