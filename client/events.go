@@ -82,7 +82,6 @@ func (e *Events) Stats() EventStats {
 	return e.stats
 }
 
-// add adds to one of the counts.
 func (e *Events) add(count *uint64) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -247,13 +246,11 @@ const (
 	FormatPayload     = bus.FormatPayload
 )
 
-// document has the members of an Eiffel document that are read.
 type document struct {
 	Meta struct{ Time int64 }
 	Data json.RawMessage
 }
 
-// document returns the Eiffel document of the event.
 func (e *Event) document() (d document, err error) {
 	if e.Format == FormatCloudEvents {
 		var envelope struct{ Data document }
@@ -306,7 +303,6 @@ func (e *Event) Time() time.Time {
 	return time.UnixMilli(at).UTC()
 }
 
-// operationOf returns the operation of a type.
 func operationOf(typ string, types map[string]Operation) Operation {
 	if o, named := types[typ]; named {
 		return o
@@ -360,7 +356,6 @@ func (d *deletions) lookup(key []byte) (position, bool) {
 	return one.at, known
 }
 
-// add remembers a deletion. entities is how many there are.
 func (d *deletions) add(key []byte, at position, now int64, entities int) {
 	name := string(key)
 	d.number++

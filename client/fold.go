@@ -30,7 +30,6 @@ type entity struct {
 	at   position
 }
 
-// outcome says what became of a message.
 type outcome uint8
 
 const (
@@ -286,10 +285,8 @@ func kindIn(value []byte, format Format) (typ, version []byte) {
 	return []byte(e.Meta.Type), []byte(e.Meta.Version)
 }
 
-// meta has the members of meta that are read.
 type meta struct{ Type, Version string }
 
-// beginning reads type and version off the front of a document.
 func beginning(document []byte) (typ, version []byte, ok bool) {
 	rest, ok := bytes.CutPrefix(document, []byte(`{"meta":{"id":"`))
 	if ok {

@@ -32,7 +32,6 @@ type copying struct {
 	caughtUp chan struct{}
 }
 
-// known is a TP that is read, with its number in the fold.
 type known struct {
 	bus.TP
 	number uint32
@@ -113,7 +112,6 @@ func (c *copying) follow(ctx context.Context, tp bus.TP, number uint32, counted 
 	})
 }
 
-// arrived notes that a TP was read to its end.
 func (c *copying) arrived() {
 	c.t.mu.Lock()
 	defer c.t.mu.Unlock()
@@ -265,7 +263,6 @@ func (r *following) read(ctx context.Context, to uint64) error {
 	}
 }
 
-// each folds one message.
 func (r *following) each(stored *bus.Stored) error {
 	t := r.t
 	t.faults.end(r.tp.Name)
@@ -323,7 +320,6 @@ func (r *repeats) has(id [16]byte) bool {
 	return ok
 }
 
-// add remembers an id in place of the oldest one.
 func (r *repeats) add(id [16]byte) {
 	switch {
 	case r.has(id):

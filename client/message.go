@@ -25,7 +25,6 @@ type said struct {
 	again bool
 }
 
-// event returns the event with a key and a body.
 func (s *said) event(stream, key string, body []byte) Event {
 	return Event{
 		Key: key, ID: uuid.UUID(s.id).String(), Type: s.kind.typ, Version: s.kind.version, Operation: s.kind.operation, Stream: stream, Shard: s.kind.shard,
@@ -33,7 +32,6 @@ func (s *said) event(stream, key string, body []byte) Event {
 	}
 }
 
-// ownHeaders returns the headers of a message that are neither bridge's nor the bus's.
 func ownHeaders(m *bus.Stored) map[string]string {
 	own := make(map[string]string)
 	for _, h := range m.Headers {
@@ -65,7 +63,6 @@ type kind struct {
 	operation           Operation
 }
 
-// found says whose a message is.
 type found uint8
 
 const (
@@ -122,7 +119,6 @@ func (p *parser) parse(stored *bus.Stored) (found, error) {
 	return ours, p.state(&f)
 }
 
-// state reads the header bridge-state.
 func (p *parser) state(f *bus.Fields) (err error) {
 	var s bus.State
 	s, p.m.key, err = f.ParseState(p.m.stored)
@@ -228,7 +224,6 @@ type Options struct {
 	Logger *slog.Logger
 }
 
-// fill sets defaults and refuses what cannot work.
 func (o *Options) fill() error {
 	o.Domain = cmp.Or(o.Domain, DefaultDomain)
 	o.RefreshEvery = cmp.Or(o.RefreshEvery, 30*time.Second)

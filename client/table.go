@@ -23,9 +23,8 @@ type Table struct {
 
 	mu sync.RWMutex
 	// current is the copy that is served. next is under construction, of a bus that was made again.
-	current, next *fold
-	watchers      map[*watcher]struct{}
-	// counts are the counts of messages, by what became of them.
+	current, next                *fold
+	watchers                     map[*watcher]struct{}
 	counts                       [outcomes]uint64
 	foreign, stateless, rebuilds uint64
 
@@ -201,7 +200,6 @@ func (f *faults) fail(of string, one fault) {
 	f.failing.Store(true)
 }
 
-// end forgets the fault of something: it goes on.
 func (f *faults) end(of string) { f.forget(func(name string, _ fault) bool { return name == of }) }
 
 // joined forgets the faults of the bus.
@@ -291,7 +289,6 @@ func (t *Table) unwatch(w *watcher) {
 	delete(t.watchers, w)
 }
 
-// change notes that an entity has changed.
 func (w *watcher) change(key string, before bool) {
 	if _, noted := w.there[key]; noted {
 		return

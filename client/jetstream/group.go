@@ -72,7 +72,6 @@ var (
 	errAlone = errors.New("no server confirms that the event is being handled")
 )
 
-// session is one connection over which streams are consumed.
 type session struct {
 	client.Subscription
 	nc    *nats.Conn
@@ -121,7 +120,6 @@ func (b *Bus) session(ctx context.Context, s client.Subscription, each func(cont
 	return one.group.Wait()
 }
 
-// watch has streams consumed that were made later.
 func (s *session) watch(ctx context.Context) error {
 	for {
 		if err := backoff.Pause(ctx, streamCheck); err != nil {
@@ -189,7 +187,6 @@ func durable(ctx context.Context, js jetstream.JetStream, stream string, s clien
 	return consumer, nil
 }
 
-// consume hands out the messages of a stream one by one.
 func (s *session) consume(ctx context.Context, stream string, consumer jetstream.Consumer) error {
 	messages, err := consumer.Messages(jetstream.PullMaxMessages(pullAtOnce), jetstream.PullHeartbeat(heartbeat))
 	if err != nil {
@@ -225,7 +222,6 @@ func returnMessages(messages jetstream.MessagesContext) {
 	}
 }
 
-// hand hands out one message and acknowledges it.
 func (s *session) hand(ctx context.Context, stream string, m jetstream.Msg) error {
 	at, err := m.Metadata()
 	if err != nil {

@@ -120,7 +120,6 @@ func (m *member) serve(ctx context.Context, generation *kafkago.Generation) {
 	})
 }
 
-// partition is one that this process has in a generation.
 type partition struct {
 	*member
 	topic string
@@ -133,7 +132,6 @@ type partition struct {
 	committed int64
 }
 
-// consume hands out messages until ctx ends.
 func (p *partition) consume(ctx context.Context) {
 	var pause backoff.Backoff
 	for ctx.Err() == nil {

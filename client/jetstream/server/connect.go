@@ -161,9 +161,8 @@ var ErrNotConnected = errors.New("not connected yet")
 
 // Connector keeps one session open, for ever.
 type Connector struct {
-	options *Options
-	faults  bus.Faults
-	// connected is called when there is a new session.
+	options   *Options
+	faults    bus.Faults
 	connected func()
 	// tooLong is [Session.TooLong] of the next session. It belongs to Run.
 	tooLong int

@@ -86,7 +86,6 @@ func (r *reading) consume(ctx context.Context, session *Session) error {
 	return nil
 }
 
-// create makes a consumer for the rest of the span.
 func (p *pulling) create(ctx context.Context) (*jetstream.ConsumerInfo, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, RequestTimeout, ErrNoReply)
 	defer cancel()
@@ -154,7 +153,6 @@ func (p *pulling) receive(ctx context.Context) (caughtUp bool, err error) {
 	return caughtUp, err
 }
 
-// one takes a message or a status.
 func (p *pulling) one(m *nats.Msg) (caughtUp bool, err error) {
 	if m.Reply == "" {
 		return p.status(m)
@@ -206,7 +204,6 @@ func (p *pulling) status(m *nats.Msg) (caughtUp bool, err error) {
 	return false, fmt.Errorf("the server ends the pull: %s %s", status, description)
 }
 
-// hand hands out a message.
 func (r *reading) hand(at uint64, subject string, header nats.Header, value []byte, millis int64) error {
 	r.message = bus.Stored{Offset: at, Destination: subject, Value: value, Headers: r.message.Headers[:0], Time: millis}
 	r.arena = r.arena[:0]
@@ -278,7 +275,6 @@ type Message struct {
 	Headers nats.Header `json:"-"`
 }
 
-// codeNoMessage says that nothing is there.
 const codeNoMessage = 10037
 
 // GetMessage asks the leader of a stream for one message, nil if there is none. (The library asks

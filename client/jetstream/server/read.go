@@ -44,8 +44,7 @@ type Reader struct {
 	// life ends the reader.
 	life context.Context
 	// found is called for each stream that TPs finds; its error is a fault.
-	found func(*jetstream.StreamInfo) error
-	// connected says that a connection was found.
+	found     func(*jetstream.StreamInfo) error
 	connected atomic.Bool
 	close     func()
 }
@@ -136,7 +135,6 @@ type reading struct {
 	arena   []byte
 }
 
-// retry does something until it succeeds, for as long as that may help.
 func (r *reading) retry(ctx context.Context, tp, what string, once func() error) error {
 	faults := r.reader.conns.faults
 	defer func() {
@@ -269,7 +267,6 @@ func (r *reading) describe(ctx context.Context, session *Session) (*jetstream.St
 // CreatedAt tells one making of a stream from another.
 func CreatedAt(info *jetstream.StreamInfo) string { return info.Created.UTC().Format(time.RFC3339Nano) }
 
-// boundsOf returns the first sequence that is left and the next one.
 func boundsOf(info *jetstream.StreamInfo) (first, end uint64) {
 	end = info.State.LastSeq + 1
 	return min(max(info.State.FirstSeq, 1), end), end
@@ -291,7 +288,6 @@ func Describe(ctx context.Context, session *Session, name string) (*jetstream.St
 	return stream.CachedInfo(), nil
 }
 
-// single reads the one message that is left to read.
 func (r *reading) single(ctx context.Context, session *Session) error {
 	m, err := GetMessage(ctx, session, r.span.TP, Query{Seq: r.next})
 	if err != nil {

@@ -18,9 +18,7 @@ import (
 )
 
 var (
-	// errOther says that a topic has another id than it had.
-	errOther = errors.New("it was created again")
-	// errSilent says that messages did not come.
+	errOther  = errors.New("it was created again")
 	errSilent = errors.New("nothing more came")
 )
 
@@ -161,7 +159,6 @@ func (t *attempts) describe(ctx context.Context) (tps []bus.TP, err error) {
 // bounds are the log start, the high watermark and the last stable offset of a partition.
 type bounds struct{ first, end, stable int64 }
 
-// bounds asks the leaders for the bounds of partitions.
 func (c *Cluster) bounds(ctx context.Context, topic string, partitions []int32) (map[int32]bounds, int, error) {
 	found := make(map[int32]bounds, len(partitions))
 	var generation int
@@ -213,7 +210,6 @@ const Everywhere = "kafka"
 // TPName names a partition as offsets do.
 func TPName(topic string, partition int32) string { return topic + "/" + strconv.Itoa(int(partition)) }
 
-// brokerError is a broker's answer.
 type brokerError struct {
 	code    kafkago.Error
 	message string
@@ -256,7 +252,6 @@ const (
 	Done
 )
 
-// reach is how much of the cluster a fault concerns.
 type reach int
 
 const (
@@ -316,7 +311,6 @@ var verdicts = map[kafkago.Error]verdict{
 	kafkago.NotEnoughReplicasAfterAppend: {advice: "too few replicas of topic %s are in sync (min.insync.replicas)"},
 }
 
-// verdictOf returns what follows from an error.
 func verdictOf(err error) verdict {
 	var code kafkago.Error
 	switch {

@@ -73,7 +73,6 @@ func NewCluster(life context.Context, opts *Options) *Cluster {
 	return c
 }
 
-// newTransport allocates a transport that knows the leaders of c.topics.
 func (c *Cluster) newTransport() *kafkago.Transport {
 	return &kafkago.Transport{
 		Dial:           c.Dial,

@@ -40,7 +40,6 @@ const (
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// errBatch says that a batch is malformed.
 var errBatch = errors.New("a record batch cannot be read")
 
 // aborted says that what a producer wrote from an offset on, up to its next abort marker, does not
@@ -157,7 +156,6 @@ func splitBatch(b []byte) (one, rest []byte, err error) {
 // lastOf returns the last offset of a batch, also of one whose last records are compacted away.
 func lastOf(b *kmsg.RecordBatch) int64 { return b.FirstOffset + int64(b.LastOffsetDelta) }
 
-// records hands out the records of a batch.
 func (d *Decoder) records(b *kmsg.RecordBatch) error {
 	rest, err := d.inflate(b)
 	if err != nil {

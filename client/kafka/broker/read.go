@@ -44,11 +44,9 @@ const (
 	readCommitted = 1
 )
 
-// errNothing says that a leader does not give what it has.
 var errNothing = errors.New("the leader answers without messages though it has some: if its log and remote storage are well, " +
 	"write any message to the partition, behind which it goes on")
 
-// errThrottled says that the leader answers nothing because a quota is used up.
 var errThrottled = errors.New("the broker throttles fetches: a quota is used up")
 
 // Reader reads topics back. It is safe for concurrent use.
@@ -152,7 +150,6 @@ type reading struct {
 	outside int
 }
 
-// run reads to the end.
 func (r *reading) run(ctx context.Context) (err error) {
 	defer func() { r.ended(ctx, err) }()
 	fetching, cancel := context.WithCancel(ctx)
@@ -226,7 +223,6 @@ func (r *reading) run(ctx context.Context) (err error) {
 	}
 }
 
-// fetched is the answer to a request, in memory.
 type fetched struct {
 	answer     *kmsg.FetchResponseTopicPartition
 	memory     []byte
@@ -259,7 +255,6 @@ func (r *reading) fetch(ctx context.Context, from int64) <-chan fetched {
 	return done
 }
 
-// answered returns what an answer says of the partition.
 func (r *reading) answered(res *kmsg.FetchResponse) (*kmsg.FetchResponseTopicPartition, error) {
 	switch err := Answer(res.ErrorCode, ""); {
 	case err != nil:
@@ -371,6 +366,5 @@ func (r *reading) same(ctx context.Context) error {
 	})
 }
 
-// errHeldUp says why a leader hides messages.
 var errHeldUp = fmt.Errorf("%w: it ends by itself after the producer's transaction.timeout.ms, "+
 	"or see to it with kafka-transactions.sh find-hanging", bus.ErrHeldUp)

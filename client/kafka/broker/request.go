@@ -147,7 +147,6 @@ type wire struct {
 	head []byte
 }
 
-// exchange sends a request and reads the answer.
 func (w *wire) exchange(req kmsg.Request) (kmsg.Response, error) {
 	const correlation = 1
 	sent := kmsg.NewRequestFormatter(kmsg.FormatterClientID(w.clientID)).AppendRequest(nil, req, correlation)
