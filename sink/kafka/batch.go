@@ -148,7 +148,6 @@ func (r *records) seal(dst []byte, c codec) ([]byte, error) {
 	return dst, nil
 }
 
-// stamp sets the producer's identity and the checksum of a sealed batch.
 func stamp(sealed []byte, id identity) {
 	binary.BigEndian.PutUint64(sealed[producerAt:], uint64(id.producer))
 	binary.BigEndian.PutUint16(sealed[epochAt:], uint16(id.epoch))
@@ -180,7 +179,6 @@ func varintLen(v int64) int {
 	return n
 }
 
-// buffers are the memory of a batch on its way.
 type buffers struct {
 	records records
 	sealed  []byte
@@ -245,7 +243,6 @@ func newCodec(c Compression) (codec, error) {
 	return codec{}, fmt.Errorf("kafka: unknown compression %q: use one of %q", c, Compressions)
 }
 
-// appender is a writer into a byte slice.
 type appender struct{ b []byte }
 
 func (a *appender) Write(p []byte) (int, error) {

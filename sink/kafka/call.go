@@ -126,7 +126,6 @@ func (c *call) end(err error) {
 // partlySent reports whether some of the call was not sent, because its caller has left.
 func (c *call) partlySent() bool { return c.any(func(r *portion) bool { return r.cut }) }
 
-// any reports whether a portion of the call has a property.
 func (c *call) any(has func(*portion) bool) bool { return slices.ContainsFunc(c.portions, has) }
 
 // reset forgets what was stored of a call in a transaction that was aborted.
@@ -252,7 +251,6 @@ func (f *wireBatch) stamp(id identity) {
 	f.stamped = &id
 }
 
-// stored reports whether the broker has the batch.
 func (f *wireBatch) stored() bool { return f.fault == nil || broker.RemedyFor(f.fault) == broker.Done }
 
 // taken notes, by note, that the broker has the batch. One that lies just behind a marker of ours

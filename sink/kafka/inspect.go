@@ -82,7 +82,6 @@ func partitions(n int) string {
 	return strconv.Itoa(n) + " partitions"
 }
 
-// unreached turns the error of the first request into a finding.
 func (s *Sink) unreached(r *findings.Report, err error) {
 	var code kafkago.Error
 	if errors.As(err, &code) && slices.Contains([]kafkago.Error{kafkago.SASLAuthenticationFailed, kafkago.UnsupportedSASLMechanism, kafkago.IllegalSASLState}, code) {
@@ -110,7 +109,6 @@ func (s *Sink) server() string {
 	return first
 }
 
-// inspectTopic reports whether a topic can be used.
 func (s *Sink) inspectTopic(r *findings.Report, t *kmsg.MetadataResponseTopic) bool {
 	name, server := broker.NameOf(t), s.server()
 	unsafe := func(code findings.Code, text, remedy, command string, args ...any) {
@@ -169,7 +167,6 @@ func (s *Sink) user() string {
 	return "<user>"
 }
 
-// inspectConfigs looks at the limits of topics, where they show.
 func (s *Sink) inspectConfigs(ctx context.Context, r *findings.Report, topics []string) {
 	const size = "max.message.bytes"
 	if len(topics) == 0 {

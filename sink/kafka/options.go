@@ -89,7 +89,6 @@ type Options struct {
 	Session func(tp string)
 }
 
-// fill sets defaults and refuses what cannot work.
 func (o *Options) fill() error {
 	o.ClientID = cmp.Or(o.ClientID, "bridge")
 	o.Compression = cmp.Or(o.Compression, None)

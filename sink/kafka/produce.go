@@ -218,7 +218,6 @@ func (p *producers) other(ctx context.Context, worn *identity) (identity, int, e
 // anyProducer stands for none in particular: with a transactional id it fences all former ones.
 var anyProducer = identity{producer: -1, epoch: -1}
 
-// initialise asks for an identity.
 func initialise(ctx context.Context, c *broker.Cluster, req *kmsg.InitProducerIDRequest) (identity, int, error) {
 	req.Version = 4
 	var message protocol.Message = c.Request(req)

@@ -18,7 +18,6 @@ import (
 	"example.org/bridge/sink"
 )
 
-// readyWithin bounds Ready.
 const readyWithin = 3 * time.Second
 
 // Sink publishes to a Kafka cluster.
@@ -132,7 +131,6 @@ func (s *Sink) Fence(ctx context.Context) error {
 	return s.transactions.fence(ctx)
 }
 
-// within returns a context that also ends with the sink.
 func (s *Sink) within(ctx context.Context) (context.Context, context.CancelFunc) {
 	life := s.life
 	if s.transactions != nil {

@@ -248,7 +248,6 @@ func (s *Sink) compaction(ctx context.Context, topic string) (found sink.Compact
 	return found, generation, nil
 }
 
-// topicConfig is what a broker tells of a topic's configuration, or why it does not.
 type topicConfig struct {
 	values map[string]string
 	err    error

@@ -29,9 +29,7 @@ const (
 
 // Why a transaction is given up, besides an answer that it is lost.
 var (
-	// errRefused: a record is refused for good.
 	errRefused = errors.New("a record was refused")
-	// errStalled: a partition did not answer in time.
 	errStalled = errors.New("a partition did not answer")
 	// errPartlySent: a caller has left before all of its batch was sent and stored, so the
 	// transaction of all is aborted.
@@ -149,7 +147,6 @@ func (x *transaction) end(ctx context.Context, commit bool) error {
 	return x.request(ctx, func() (int, error) { return x.t.producer.end(ctx, x.id, commit) })
 }
 
-// commit commits the transaction, and ends its batches.
 func (x *transaction) commit(ctx context.Context) {
 	if len(x.partitions) > 0 {
 		x.t.step("TransactionEnds")

@@ -40,8 +40,7 @@ type transactions struct {
 	// stalledAfter is how long a partition may fail to answer, retriedFor how long it may when it
 	// did so before.
 	stalledAfter, retriedFor time.Duration
-	// abortWithin bounds close.
-	abortWithin time.Duration
+	abortWithin              time.Duration
 	// steps, when not nil, is told of each step of a transaction: for tests.
 	steps func(step string)
 
@@ -131,7 +130,6 @@ func (t *transactions) publish(ctx context.Context, batch []sink.Message) (sink.
 	}
 }
 
-// dropFaults forgets what holds a batch up that nobody waits for any more.
 func (t *transactions) dropFaults(c *call) {
 	for _, r := range c.portions {
 		t.sink.faults.Drop(r.worker.tp)
@@ -147,7 +145,6 @@ func (t *transactions) fence(ctx context.Context) error {
 	return t.producer.ready(ctx)
 }
 
-// enter adds a batch to the queue and sees to it that somebody drains it.
 func (t *transactions) enter(c *call) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -266,7 +263,6 @@ func (t *transactions) transact(ctx context.Context, list []*call) {
 	x.commit(ctx)
 }
 
-// step passes a point of a transaction.
 func (t *transactions) step(at string) {
 	if t.steps != nil {
 		t.steps(at)

@@ -33,7 +33,6 @@ const (
 	concurrentAfter = 3 * time.Second
 )
 
-// aboutTransactions names the producer in faults.
 const aboutTransactions = "transactions"
 
 // errClaimed says that another process has claimed the transactional id, and may be dead.
@@ -160,7 +159,6 @@ func (p *txnProducer) isOurs(state *transactionState) bool {
 	return false
 }
 
-// errNoDescribe says that the brokers are too old.
 var errNoDescribe = errors.New("the brokers do not tell who publishes under a transactional id (DescribeTransactions, Kafka 3.0), which exactly-once needs")
 
 // initialise takes the next epoch behind that of a producer, and sets the time limit of its
@@ -199,7 +197,6 @@ func (p *txnProducer) describe(ctx context.Context) (*transactionState, int, err
 // one. kafka-go has no name for it.
 const operationNotAttempted kafkago.Error = 55
 
-// topicError is the answer about one topic of a transaction.
 type topicError struct {
 	topic string
 	error
@@ -294,7 +291,6 @@ func (p *txnProducer) retry(ctx context.Context, final func(error) bool, do func
 	}
 }
 
-// explain adds what an operator can do about a fault.
 func (p *txnProducer) explain(err error) error {
 	id := p.transactionalID
 	switch {

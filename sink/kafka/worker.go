@@ -15,7 +15,6 @@ import (
 	"example.org/bridge/client/kafka/broker"
 )
 
-// errMoved says that the partition does not exist any more.
 var errMoved = errors.New("the topic has fewer partitions now")
 
 // worker sends to one partition, one batch at a time. Portions that arrive while a batch is in
@@ -51,7 +50,6 @@ type worker struct {
 	inTransactions
 }
 
-// inTransactions is what a worker has besides within transactions.
 type inTransactions struct {
 	// incarnation is that of the topic in which next lies. ended says that a marker of ours follows
 	// there.
@@ -71,7 +69,6 @@ func newWorker(s *Sink, topic string, partition int32) *worker {
 	return &worker{sink: s, topic: topic, partition: partition, tp: broker.TPName(topic, partition), limit: math.MaxInt}
 }
 
-// enqueue adds a portion and sees to it that somebody drains the worker.
 func (w *worker) enqueue(r *portion) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
