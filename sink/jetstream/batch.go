@@ -265,7 +265,6 @@ func (t *atomicBatch) unknown(err error) {
 	t.end(fmt.Errorf("%w: %w", sink.ErrUnknownOutcome, err))
 }
 
-// end ends the calls of the batch.
 func (t *atomicBatch) end(err error) {
 	for _, p := range t.parts {
 		p.fail(err)

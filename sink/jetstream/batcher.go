@@ -77,7 +77,6 @@ func newBatcher(options *Options, conns *server.Connector, faults *faults) *batc
 	}
 }
 
-// fence is Sink.Fence.
 func (b *batcher) fence(ctx, life context.Context) error {
 	done := make(chan error, 1)
 	fences := b.fences
@@ -95,7 +94,6 @@ func (b *batcher) fence(ctx, life context.Context) error {
 	}
 }
 
-// serve publishes what is submitted until ctx ends.
 func (b *batcher) serve(ctx context.Context) {
 	defer func() {
 		if b.wire != nil {
@@ -299,7 +297,6 @@ func (b *batcher) describe(info *jetstream.StreamInfo) {
 	}
 }
 
-// check reports whether the stream takes the messages of a call.
 func (b *batcher) check(ctx context.Context, c *call) bool {
 	rejected, foreign := c.refusals(b.limits), c.foreign(b.config.Subjects)
 	if len(rejected) > 0 || foreign != "" {
@@ -361,7 +358,6 @@ func (b *batcher) renew(ctx context.Context) {
 	b.describe(info)
 }
 
-// step passes a point of a batch.
 func (b *batcher) step(at string) {
 	if b.steps != nil {
 		b.steps(at)

@@ -60,7 +60,6 @@ func (c *call) end(err error) {
 	}
 }
 
-// fail ends the call with an error.
 func (c *call) fail(err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -79,7 +78,6 @@ func (c *call) leave(err error) (sink.Outcome, error) {
 	return c.out, err
 }
 
-// refusals returns which of the messages that are left are refused by limits.
 func (c *call) refusals(l limits) (list []sink.Rejection) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -156,7 +154,6 @@ func (c *call) acked(i int, a ack, ref sink.TPRef, first bool) {
 	}
 }
 
-// answered notes that n messages that were sent are not on the way any more.
 func (c *call) answered(n int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -245,7 +242,6 @@ func (q *queue) release(c *call, abandoned bool) {
 	}
 }
 
-// progress notes that a message of c was stored.
 func (q *queue) progress(c *call) {
 	if c.fault != "" {
 		q.release(c, false)
@@ -253,7 +249,6 @@ func (q *queue) progress(c *call) {
 	}
 }
 
-// postpone keeps c back for a while because of a fault.
 func (q *queue) postpone(c *call, fault string, err error) {
 	if fault != c.fault {
 		q.release(c, false)
@@ -297,7 +292,6 @@ const (
 	codeMaxBytesTooHigh = 10122
 )
 
-// advised adds to a refusal of JetStream what to do about it, where that is known.
 func advised(code int, err error) error {
 	switch code {
 	case codeStoreFailed:

@@ -22,7 +22,6 @@ const headerClaim = "bridge-claim"
 // renewEvery is how often it is looked whether retention may soon remove the claim, by default.
 const renewEvery = 30 * time.Second
 
-// errOtherClaim says that another claim was stored first.
 var errOtherClaim = errors.New("another claim was stored first")
 
 // claim is the right of this process to publish to a stream: the last message on a subject of the

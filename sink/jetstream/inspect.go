@@ -22,7 +22,6 @@ import (
 
 var _ sink.Inspector = (*Sink)(nil)
 
-// inspectWithin bounds the whole look at the servers.
 const inspectWithin = 8 * time.Second
 
 // Inspect looks at the servers and at the streams that take [Options.Published] as [sink.Inspector]
@@ -56,7 +55,6 @@ func (s *Sink) Inspect(ctx context.Context) inspect.Report {
 	return i.Report
 }
 
-// inspection is one look.
 type inspection struct {
 	inspect.Report
 	options *Options
@@ -93,7 +91,6 @@ func (i *inspection) better(err error) error {
 	return err
 }
 
-// run asks for the streams and judges them.
 func (i *inspection) run(ctx context.Context) {
 	i.Summary = fmt.Sprintf("NATS %s at %s", i.nc.ConnectedServerVersion(), i.at)
 	var account *jetstream.AccountInfo
@@ -143,7 +140,6 @@ func request[T any](ctx context.Context, i *inspection, ask func(context.Context
 	return answer, err
 }
 
-// streams finds the stream of each subject and judges the streams.
 func (i *inspection) streams(ctx context.Context) {
 	byStream := make(map[string][]string)
 	var streams []string
@@ -197,7 +193,6 @@ func (i *inspection) found(holds bool, severity inspect.Severity, code inspect.C
 	return i.Add(severity, code, subject, what)
 }
 
-// stream judges one stream that is to take subjects.
 func (i *inspection) stream(ctx context.Context, name string, subjects []string) {
 	subject := "stream " + name
 	stream, err := request(ctx, i, func(ctx context.Context) (jetstream.Stream, error) { return i.js.Stream(ctx, name) })
@@ -273,8 +268,6 @@ const (
 	roomFor = 1024
 )
 
-// checkConfig looks at how long and how safely the stream keeps messages, and whether it takes
-// them.
 func (i *inspection) checkConfig(info *jetstream.StreamInfo) {
 	c, state, subject := &info.Config, &info.State, "stream "+info.Config.Name
 	edit := fmt.Sprintf("nats --server %s stream edit %s ", i.at, c.Name)
@@ -348,7 +341,6 @@ func (i *inspection) sharedSubject(c *jetstream.StreamConfig) string {
 	return ""
 }
 
-// checkReading finds what keeps bridge from reading back what it has published.
 func (i *inspection) checkReading(ctx context.Context, info *jetstream.StreamInfo) {
 	c, subject := &info.Config, "stream "+info.Config.Name
 	const why = ": bridge reads there what its checkpoint lacks"
@@ -373,7 +365,6 @@ func (i *inspection) checkReading(ctx context.Context, info *jetstream.StreamInf
 		Says("remove consumers; the limit of a stream cannot be changed").Types("nats --server %s consumer ls %s", i.at, c.Name)
 }
 
-// checkAccount finds limits of the account that bridge meets.
 func (i *inspection) checkAccount(account *jetstream.AccountInfo) {
 	if i.account = account.Tier; len(account.Tiers) > 0 {
 		i.account = account.Tiers[fmt.Sprintf("R%d", max(i.options.Keeps.Replicas, 1))]
@@ -391,7 +382,6 @@ func (i *inspection) checkAccount(account *jetstream.AccountInfo) {
 		Says("increase the limit of the account, or remove consumers").Types("%s", info)
 }
 
-// checkCreation finds limits of the account that keep a stream from being created.
 func (i *inspection) checkCreation(subject string) {
 	keeps, limits := i.options.Keeps, i.account.Limits
 	most := limits.StoreMaxStreamBytes

@@ -27,7 +27,6 @@ type Keeping struct {
 	Duplicates time.Duration
 }
 
-// config returns the configuration of the stream to create.
 func (k *Keeping) config(o *Options) jetstream.StreamConfig {
 	return jetstream.StreamConfig{
 		Name: o.Stream, Subjects: o.Subjects, Storage: k.storage(), Replicas: max(k.Replicas, 1), MaxAge: k.MaxAge,

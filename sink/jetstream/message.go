@@ -52,7 +52,6 @@ func (e *envelope) fill(m *sink.Message, reply string) *nats.Msg {
 	return &e.msg
 }
 
-// set sets a header of the message.
 func (e *envelope) set(name, value string) {
 	v := e.values[name]
 	if v == nil {
@@ -91,7 +90,6 @@ const (
 	statusFull   = 429
 )
 
-// ack is the server's answer to one message.
 type ack struct {
 	stream    string
 	domain    string
@@ -146,7 +144,6 @@ func (a *ack) stray(o *Options) error {
 		errNoAnswer, a.domain, option.NATSDomain)
 }
 
-// parseAck reads an answer.
 func parseAck(m *nats.Msg) ack {
 	if len(m.Data) == 0 {
 		switch status := m.Header.Get("Status"); status {
@@ -314,7 +311,6 @@ func openWire(s *server.Session, room int) (*wire, error) {
 	return w, nil
 }
 
-// publish sends m.
 func (w *wire) publish(m *nats.Msg) error {
 	w.Sends(lineTo(m.Subject))
 	return w.NC.PublishMsg(m)
@@ -326,12 +322,10 @@ func (w *wire) close() {
 	_ = w.sub.Unsubscribe()
 }
 
-// reply is the subject for the answer to the message with this token.
 func (w *wire) reply(token uint64) string {
 	return string(strconv.AppendUint(append(make([]byte, 0, 48), w.inbox...), token, 10))
 }
 
-// token returns the number in the subject of an answer.
 func (w *wire) token(subject string) (uint64, bool) {
 	if len(subject) <= len(w.inbox) {
 		return 0, false

@@ -102,7 +102,6 @@ func (o Options) withDefaults() (Options, error) {
 	return o, nil
 }
 
-// check returns all that is wrong with o.
 func (o *Options) check() error {
 	errs := o.Connection.Check()
 	wrong := func(is bool, err error) {

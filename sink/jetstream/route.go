@@ -87,7 +87,6 @@ func (s *Sink) publishParts(ctx context.Context, batch []sink.Message, left []in
 	return moved, err
 }
 
-// mergeOutcome adds the outcome of a part.
 func mergeOutcome(out *sink.Outcome, got sink.Outcome, index []int) {
 	for i, status := range got.Status {
 		out.Status[index[i]] = status

@@ -33,7 +33,6 @@ const (
 // errNoAnswer is the fault of a server that is there and does not answer to messages.
 var errNoAnswer = errors.New("no acknowledgement within " + ackWait.String())
 
-// inFlight is one message on its way.
 type inFlight struct {
 	call  *call
 	index int
@@ -261,7 +260,6 @@ func (r *series) launch(c *call, f inFlight, now time.Time) {
 	}
 }
 
-// answered notes an answer.
 func (r *series) answered(m *nats.Msg, now time.Time) {
 	token, ok := r.wire.token(m.Subject)
 	if !ok || token < r.head || token >= r.tail || r.at(token).state != waiting {
@@ -310,7 +308,6 @@ func (r *series) answered(m *nats.Msg, now time.Time) {
 	}
 }
 
-// noteStored notes that a message is stored.
 func (r *series) noteStored(f *inFlight, a ack) {
 	r.close(f, stored)
 	r.window = min(r.window+1, len(r.flights))

@@ -104,7 +104,6 @@ func (s *Sink) Fence(ctx context.Context) error {
 	return s.batcher.fence(ctx, s.life)
 }
 
-// publish sends batch through the worker of a stream, which it starts when it is new.
 func (s *Sink) publish(ctx context.Context, stream string, batch []sink.Message) (sink.Outcome, error) {
 	s.mu.Lock()
 	w := s.workers[stream]
@@ -141,7 +140,6 @@ func (s *Sink) reconnected() {
 // errOldLeader says that a server that was the leader does not know of our claim.
 var errOldLeader = errors.New("the stream ends before our claim, for the server that answers")
 
-// found notes a stream that TPs has found.
 func (s *Sink) found(info *jetstream.StreamInfo) error {
 	if s.batcher != nil && info.State.LastSeq < s.batcher.claimed.Load() {
 		// What lies before the claim is to be read back.

@@ -115,7 +115,6 @@ func (w *worker) attend(ctx context.Context, wire *wire) {
 	}
 }
 
-// sleep waits, unless the connection goes.
 func (w *worker) sleep(ctx context.Context, wire *wire, d time.Duration) {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
