@@ -116,7 +116,6 @@ var _ nats.InProcessConnProvider = (*Sink)(nil)
 // InProcessConn implements [nats.InProcessConnProvider].
 func (s *Sink) InProcessConn() (net.Conn, error) { return s.gate.InProcessConn() }
 
-// start starts the server and waits until it answers.
 func (s *Sink) start(ctx context.Context, o Options) error {
 	options := &server.Options{
 		ServerName: "bridge", DontListen: o.Listen == "", JetStream: true, StoreDir: o.Dir, SyncAlways: true, MaxPayload: maxPayload,
@@ -210,7 +209,6 @@ func Inspect(ctx context.Context, o Options) inspect.Report {
 	return r
 }
 
-// inspectFolder adds what is wrong with the folder and reports whether a server runs in it.
 func inspectFolder(r *inspect.Report, dir string) (running bool) {
 	subject := "folder " + dir
 	file, err := os.OpenFile(filepath.Join(dir, "lock"), os.O_RDWR, 0)
@@ -236,7 +234,6 @@ func inspectFolder(r *inspect.Report, dir string) (running bool) {
 	return false
 }
 
-// inspectStreams adds what is wrong with the streams that the files in the folder tell of.
 func inspectStreams(r *inspect.Report, o Options) {
 	files, _ := filepath.Glob(filepath.Join(o.Dir, "jetstream", "$G", "streams", "*", "meta.inf"))
 	for _, file := range files {
@@ -258,7 +255,6 @@ func inspectStreams(r *inspect.Report, o Options) {
 	}
 }
 
-// taken says why there can be no stream for the subjects.
 func taken(o Options, by string) string {
 	return fmt.Sprintf("the stream %s in %s takes its subjects", by, o.Dir)
 }

@@ -19,7 +19,6 @@ import (
 	"example.org/bridge/internal/option"
 )
 
-// errInUse says that another process holds the folder.
 var errInUse = option.Errorf("another process uses it: end that, or name another folder, as in %s=embedded:///var/lib/bridge/nats-2",
 	option.SinkURL)
 
@@ -42,7 +41,6 @@ func prepare(dir string) (*os.File, error) {
 	return file, nil
 }
 
-// flock takes the lock on file without waiting for it.
 func flock(file *os.File) error {
 	err := syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
 	if errors.Is(err, syscall.EWOULDBLOCK) {
@@ -63,7 +61,6 @@ func probe(file *os.File) error {
 	return err
 }
 
-// tryAddress returns why an address cannot be listened on.
 func tryAddress(ctx context.Context, address string) error {
 	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", address)
 	if errors.Is(err, syscall.EADDRINUSE) {
@@ -90,7 +87,6 @@ type gate struct {
 
 var errShut = errors.New("the NATS server inside the process is switching JetStream on again")
 
-// gatedConn is a connection that the gate can end.
 type gatedConn struct {
 	net.Conn
 	gate *gate

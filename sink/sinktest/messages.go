@@ -13,7 +13,6 @@ import (
 	"example.org/bridge/tests/must"
 )
 
-// timeout bounds every wait of the suite.
 const timeout = 5 * time.Minute
 
 // Deadline returns a context that ends with the test, or when that hangs.

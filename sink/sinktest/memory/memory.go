@@ -42,8 +42,7 @@ type Sink struct {
 
 	mu sync.Mutex
 	// changed is set while somebody waits, and closed when something has changed.
-	changed chan struct{}
-	// logs are by TP.
+	changed            chan struct{}
 	logs               map[string]*messageLog
 	makings, publishes int
 	closed             bool
