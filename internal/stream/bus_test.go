@@ -65,7 +65,6 @@ func (b *bus) wake() {
 	b.changed = make(chan struct{})
 }
 
-// append stores a message and returns its offset.
 func (b *bus) append(tp string, m sink.Stored) uint64 {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -131,7 +130,6 @@ func (b *bus) looks(look func(ctx context.Context, destinations []string) error)
 	b.look = look
 }
 
-// faults returns what is asked.
 func (b *bus) faults() (fail func(span sink.Span) error, look func(ctx context.Context, destinations []string) error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -314,7 +312,6 @@ func (d *disk) kill(after int) {
 	d.left = after
 }
 
-// counts returns how many batches were applied, and how many of them are synced.
 func (d *disk) counts() (applied, synced int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -219,7 +219,6 @@ func (c *Committer) Number(stream string, tp sink.TPRef) (number uint32, another
 	return t.Number, false
 }
 
-// snapshot returns a copy of the coverage of a stream's TP, nil if there is none.
 func (c *Committer) snapshot(stream, tp string) *covered {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -185,7 +185,6 @@ func (p *naiveTP) acknowledge(t *testing.T, offset uint64) {
 	}
 }
 
-// read reads a hole as far as it may.
 func (p *naiveTP) read(h stream.Range) {
 	r := stream.Range{From: h.From, To: h.From}
 	for ; r.To < h.To; r.To++ {
@@ -200,7 +199,6 @@ func (p *naiveTP) read(h stream.Range) {
 	p.c.Read(r)
 }
 
-// check compares coverage with the set of offsets.
 func (p *naiveTP) check(t *testing.T) {
 	t.Helper()
 	want := store.Registration{High: p.high}

@@ -230,7 +230,6 @@ func (t *trial) install(b *store.Batch, first uint64) {
 	c.wake()
 }
 
-// coverage returns the coverage of a registration to be changed, nil where it is not in force.
 func (t *trial) coverage(tp uint32) *covered {
 	if i := slices.IndexFunc(t.tps, func(c *covered) bool { return c.Number == tp }); i >= 0 {
 		return t.tps[i]

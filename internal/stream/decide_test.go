@@ -30,7 +30,6 @@ func newDesk(t *testing.T) *desk {
 	return &desk{View: NewView("s", memory.New(), func(tp uint32) uint32 { return tp }), t: t, tp: 1}
 }
 
-// put has the store hold an entry of the entity x.
 func (k *desk) put(e store.Entry) {
 	k.t.Helper()
 	if e.State == store.Unknown {
@@ -49,7 +48,6 @@ func (k *desk) begin(shard string) *Claims {
 	return c
 }
 
-// decide decides about a row of x.
 func (k *desk) decide(c *Claims, id uint64, digest [16]byte) *Decision {
 	k.t.Helper()
 	return k.decideRow(c, Row{ID: id, Digest: digest})
@@ -97,7 +95,6 @@ func (k *desk) facts(c *Claims) (facts []Message) {
 	return facts
 }
 
-// stored returns what the store has of x.
 func (k *desk) stored() store.Entry {
 	k.t.Helper()
 	e, err := k.Lookup(k.t.Context(), "a", [][]byte{[]byte("x")}, nil)

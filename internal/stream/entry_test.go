@@ -18,13 +18,11 @@ func says(tp uint32, offset, epoch, seq uint64) *stream.Message {
 	}
 }
 
-// dead makes m a dead letter.
 func dead(m *stream.Message) *stream.Message {
 	m.Dead = true
 	return m
 }
 
-// applied returns the entry after messages in this order.
 func applied(e store.Entry, messages ...*stream.Message) store.Entry {
 	for _, m := range messages {
 		e, _ = stream.Apply(e, m)

@@ -68,7 +68,6 @@ func newLateFeed(t *testing.T, kept store.Store, bound int) *lateFeed {
 	return f
 }
 
-// read has messages be read.
 func (f *lateFeed) read(messages []Message) error {
 	return f.Apply(f.t.Context(), messages, nil, Cover{})
 }
@@ -164,7 +163,6 @@ func TestTooManyLateEntities(t *testing.T) {
 	})
 }
 
-// runs has a shard run.
 func (f *lateFeed) runs(shard string) {
 	f.t.Helper()
 	if _, _, err := f.Begin(f.t.Context(), shard, ledger.Options{Order: source.OrderStrict, MaxBytes: 1}, 0); err != nil {
@@ -183,7 +181,6 @@ func through(shard string, last uint64, without ...uint64) *Read {
 	return r
 }
 
-// facts returns a message of a row that was read.
 func facts(shard string, row uint64) []Message {
 	return []Message{{
 		Stream: "s", Shard: shard, Row: row, Key: []byte("a"), Event: [16]byte{1}, Origin: sink.FromTail,
@@ -191,7 +188,6 @@ func facts(shard string, row uint64) []Message {
 	}}
 }
 
-// acknowledged takes in a batch.
 func (f *lateFeed) acknowledged(r *Read) error {
 	return f.Apply(f.t.Context(), nil, r, Cover{})
 }

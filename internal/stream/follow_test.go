@@ -80,7 +80,6 @@ func mine(shards ...string) func(*stream.Options) {
 	}
 }
 
-// of is a message of a shard.
 func of(shard, key string, epoch, seq uint64) *said {
 	m := ours(key, epoch, seq)
 	m.shard = shard
@@ -164,7 +163,6 @@ func TestAnEpochIsAboveThoseOfCopies(t *testing.T) {
 	}
 }
 
-// peers has other shares publish.
 func peers(b *bus, n int) {
 	for i := range n {
 		b.says(of("other", "x", 9, uint64(i)))
@@ -182,7 +180,6 @@ func (a *another) alone(ctx context.Context) (bool, error) {
 	return !a.begun.Load(), nil
 }
 
-// publishes has the other process publish.
 func (a *another) publishes(b *bus, r *rig) {
 	a.begun.Store(true)
 	b.says(of("a", "another", r.c.Epoch().Number()+1, 1))

@@ -15,7 +15,6 @@ func newRand(seed uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, 5)) }
 
 func newStore() *memory.Store { return memory.New() }
 
-// tp is a topic-partition.
 type tpOfLife struct {
 	log []message
 	// first is the offset of the first message that has not expired.
@@ -92,7 +91,6 @@ func (w *world) send(origin sink.Origin, rows ...uint64) {
 	}
 }
 
-// publish is one batch of the process.
 func (w *world) publish() {
 	switch n := w.IntN(10); {
 	case n < 5:
@@ -125,7 +123,6 @@ func (w *world) publish() {
 	}
 }
 
-// set is the command.
 func (w *world) set() {
 	id := w.Uint64N(w.top + 5)
 	w.epoch++
@@ -167,7 +164,6 @@ func (w *world) harmBus() {
 	}
 }
 
-// read reads a chunk of a TP, and flushes.
 func (w *world) read(i, most int) {
 	t, c := &w.bus[i], &w.now
 	if c.next[i] < t.first {

@@ -100,7 +100,6 @@ func TestANominationBetweenTheLookAndTheMove(t *testing.T) {
 	}
 }
 
-// lookedStore is a store that calls look before entries are looked up.
 type lookedStore struct {
 	store.Store
 	look func() error
@@ -192,7 +191,6 @@ func (k *desk) absenceMovers(unproved *bool, publish func(moves []Move)) *Movers
 	})
 }
 
-// nominate nominates x and passes once.
 func nominate(t *testing.T, m *Movers) (done <-chan struct{}) {
 	t.Helper()
 	done = m.Nominate("a", []byte("x"))

@@ -55,7 +55,6 @@ func (o *toyOwner) readPage() {
 	}
 }
 
-// decide makes a batch of the page.
 func (o *toyOwner) decide(ctx context.Context) {
 	w, p := o.w, o.page
 	if p == nil || o.flying != nil {
@@ -81,7 +80,6 @@ func (o *toyOwner) decide(ctx context.Context) {
 	w.net = append(w.net, b)
 }
 
-// add makes messages of decisions.
 func (w *toyWorld) add(o *toyOwner, b *toyBatch, decisions []Decision, err error) {
 	if err != nil {
 		w.fault("%v", err)
@@ -120,7 +118,6 @@ func (w *toyWorld) add(o *toyOwner, b *toyBatch, decisions []Decision, err error
 	}
 }
 
-// acknowledge ends the batch of the shard.
 func (o *toyOwner) acknowledge(ctx context.Context) {
 	b := o.flying
 	if b == nil || !b.arrived {

@@ -81,7 +81,6 @@ func (p *plain) advance(through uint64, published []uint64) {
 	}
 }
 
-// skipThrough has ids count as published.
 func (p *plain) skipThrough(id uint64) {
 	p.position = max(p.position, id)
 	for _, ids := range []map[uint64]bool{p.missing, p.ahead} {
@@ -90,7 +89,6 @@ func (p *plain) skipThrough(id uint64) {
 	maps.DeleteFunc(p.ahead, func(one uint64, _ bool) bool { return one <= p.position })
 }
 
-// fill is Fill.
 func (p *plain) fill(late bool) {
 	p.skipThrough(p.skip)
 	if (late || p.trust) && p.low > 0 {
@@ -98,7 +96,6 @@ func (p *plain) fill(late bool) {
 	}
 }
 
-// flush is Flush.
 func (p *plain) flush(late bool) {
 	p.fill(late)
 	p.advance(p.tail, nil)
@@ -113,7 +110,6 @@ func (p *plain) nextLow() uint64 {
 	return low
 }
 
-// compare compares p with the real one.
 func (p *plain) compare(t *testing.T, s *shard) {
 	t.Helper()
 	if got, want := s.missing(), slices.Sorted(maps.Keys(p.missing)); s.p.Position() != p.position || !slices.Equal(got, want) {

@@ -21,7 +21,6 @@ var (
 	base = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 )
 
-// shard is a progress with its store.
 type shard struct {
 	p     *stream.Progress
 	store *memory.Store
@@ -51,7 +50,6 @@ func (s *shard) apply(t testing.TB, change store.ShardChange) {
 	s.p.Saved()
 }
 
-// command applies what a command changes in the store, and opens the progress again.
 func (s *shard) command(t testing.TB, b *store.Batch) {
 	t.Helper()
 	must.OK(t, s.store.Apply(context.Background(), b))
@@ -74,14 +72,12 @@ func (s *shard) flush(t testing.TB, now time.Time) {
 	s.apply(t, change)
 }
 
-// note notes rows of an origin in an epoch.
 func (s *shard) note(epoch uint64, origin sink.Origin, rows ...uint64) {
 	for _, row := range rows {
 		s.p.Note(row, origin, &sink.State{Epoch: epoch, Seq: row})
 	}
 }
 
-// missing returns the missing ids up to the position.
 func (s *shard) missing() []uint64 {
 	var ids []uint64
 	for r := range s.p.Ledger().Unpublished {

@@ -85,7 +85,6 @@ func (m *Movers) reserve(ctx context.Context, list []*mover) (held []reserved, e
 	return held, nil
 }
 
-// unreserve ends the reservation of a move. repeat says that the entity is to be read again.
 func (m *Movers) unreserve(name string, number uint64, repeat bool) {
 	v := m.view
 	v.mu.Lock()

@@ -59,7 +59,6 @@ func (r *rig) start() *rig {
 	return r
 }
 
-// starting has Start run in the background.
 func (r *rig) starting() <-chan error {
 	done := make(chan error, 1)
 	go func() { done <- r.c.Start(r.t.Context()) }()
@@ -79,7 +78,6 @@ func (r *rig) run() {
 	})
 }
 
-// pass lets time pass in a bubble.
 func (r *rig) pass(d time.Duration) {
 	must.OK(r.t, backoff.Pause(r.t.Context(), d))
 	synctest.Wait()
@@ -133,15 +131,12 @@ func (r *rig) wantNext(stream, tp string, want uint64) {
 	}
 }
 
-// ours is a message of stream s.
 func ours(key string, epoch, seq uint64) *said {
 	return &said{stream: "s", shard: "a", key: key, row: seq, epoch: epoch, seq: seq, digest: 1, hash: 9}
 }
 
-// says stores a message of a stream.
 func (b *bus) says(m *said) uint64 { return b.append("d", m.stored()) }
 
-// other stores a message of somebody else.
 func (b *bus) other(value string) uint64 { return b.append("d", sink.Stored{Value: []byte(value)}) }
 
 // send has a message in flight and returns its seq.
@@ -165,7 +160,6 @@ func (r *rig) publishes(key string) {
 	must.OK(r.t, r.acknowledge(m, r.bus.says(m)))
 }
 
-// acknowledge ends a message that lies at an offset.
 func (r *rig) acknowledge(m *said, offset uint64) error {
 	n, _ := r.committer.Number(m.stream, sink.TPRef{Name: "d"})
 	f := r.feeds[m.stream]
@@ -174,7 +168,6 @@ func (r *rig) acknowledge(m *said, offset uint64) error {
 	return f.Feed.Apply(r.t.Context(), []stream.Message{m.message(store.At{TP: n, Offset: offset})}, nil, cover)
 }
 
-// message returns what a reader makes of m.
 func (m *said) message(at store.At) stream.Message {
 	state := sink.State{Epoch: m.epoch, Seq: m.seq, Digest: [16]byte{m.digest}, Hash: m.hash}
 	if m.digest == 0 {
@@ -183,7 +176,6 @@ func (m *said) message(at store.At) stream.Message {
 	return stream.Message{State: state, Stream: m.stream, Shard: m.shard, Row: m.row, Origin: sink.FromTail, Key: []byte(m.key), Event: m.event(), Time: published, At: at}
 }
 
-// stopOf returns why a stream does not go on.
 func (r *rig) stopOf(stream string) error { return r.c.Wait(r.t.Context(), stream) }
 
 // recorder is a Feed that keeps the messages that it has applied. No owner decides: what it

@@ -129,7 +129,6 @@ func (s *stage) number(word string) (n uint64) {
 	return n
 }
 
-// option changes an option of the processes that follow.
 func (s *stage) option(name string, w []string) bool {
 	of := s.of
 	set := func(change func(*stream.Stream)) {
@@ -207,7 +206,6 @@ func (s *stage) tries() error {
 	return s.c.Start(s.Context())
 }
 
-// process has something happen to the process.
 func (s *stage) process(name string, w []string) bool {
 	s.Helper()
 	f := func() *recorder { return s.feeds[s.of] }
@@ -271,7 +269,6 @@ func (s *stage) process(name string, w []string) bool {
 	return true
 }
 
-// publishing has the process publish.
 func (s *stage) publishing(name string, w []string) bool {
 	s.Helper()
 	switch name {
@@ -350,7 +347,6 @@ func (s *stage) says(w []string) {
 	s.bus.append(tp, stored)
 }
 
-// onBus has something happen on the bus.
 func (s *stage) onBus(name string, w []string) bool {
 	s.Helper()
 	switch name {
@@ -411,7 +407,6 @@ func (s *stage) onBus(name string, w []string) bool {
 	return true
 }
 
-// check fails the test unless something is so.
 func (s *stage) check(name string, w []string) bool {
 	s.Helper()
 	words, f := strings.Join(w, " "), s.feeds[s.of]

@@ -139,7 +139,6 @@ func TestReleaseStreams(t *testing.T) {
 	})
 }
 
-// disputed returns the keys of the entities whose entry is disputed.
 func (s *stage) disputed(of string) string {
 	s.Helper()
 	var keys []string

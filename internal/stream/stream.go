@@ -169,7 +169,6 @@ type topicPartition struct {
 	busy atomic.Bool
 }
 
-// isDue reports whether the anchors are to be compared, once that was not done for a time.
 func (t *topicPartition) isDue(every time.Duration) bool {
 	at := t.compared.Load()
 	return at == nil || time.Since(*at) >= every

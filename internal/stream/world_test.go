@@ -67,7 +67,6 @@ type toyOwner struct {
 	doubt []int
 }
 
-// toyWorld has tables, a bus and a view.
 type toyWorld struct {
 	rng    *rand.Rand
 	owners []*toyOwner
@@ -92,7 +91,6 @@ type toyWorld struct {
 
 const toyStream = "toys"
 
-// toyStore has things happen during a lookup.
 type toyStore struct {
 	store.Store
 	w *toyWorld
@@ -139,7 +137,6 @@ func toyDigest(state int) (d [16]byte) {
 	return d
 }
 
-// find returns who has the row of a key.
 func (w *toyWorld) find(key int) (o *toyOwner, id uint64, r toyRow) {
 	for _, o := range w.owners {
 		for id, r := range o.table {
@@ -189,7 +186,6 @@ func (w *toyWorld) hand(_ context.Context, shard string, moves []Move) error {
 	return nil
 }
 
-// write is one commit in the tables.
 func (w *toyWorld) write() {
 	key, state := w.rng.IntN(w.keys), 1+w.rng.IntN(2)
 	o, id, r := w.find(key)
@@ -258,7 +254,6 @@ func (w *toyWorld) check(o *toyOwner, b *toyBatch, d *Decision) {
 	}
 }
 
-// deliver has a batch arrive.
 func (w *toyWorld) deliver(b *toyBatch) {
 	w.net = slices.DeleteFunc(w.net, func(o *toyBatch) bool { return o == b })
 	b.arrived = true
@@ -391,7 +386,6 @@ func (w *toyWorld) step(ctx context.Context, nested bool) {
 	}
 }
 
-// deliverOne delivers a batch.
 func (w *toyWorld) deliverOne() {
 	if len(w.net) > 0 {
 		w.deliver(w.net[w.rng.IntN(len(w.net))])
