@@ -9,7 +9,6 @@ import (
 	"example.org/bridge/tests/script"
 )
 
-// joined returns a process that has joined a generation.
 func joined(t *testing.T, f *fleet, of share.Share) *buscopy.Generations {
 	t.Helper()
 	g := buscopy.NewGenerations(buscopy.GenerationsOptions{Bucket: f.bucket, Domain: "d", Share: of, Host: "h"})

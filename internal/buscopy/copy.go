@@ -303,7 +303,6 @@ func (p *puts) put(key string, value []byte) {
 	p.entries = append(p.entries, Entry{key, bytes.Clone(value)})
 }
 
-// shrink drops what was replaced or deleted, and returns the rest.
 func (p *puts) shrink() []Entry {
 	p.entries = slices.DeleteFunc(p.entries, func(e Entry) bool { return len(e.Value) == 0 })
 	clear(p.last)

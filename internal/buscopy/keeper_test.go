@@ -82,7 +82,6 @@ func (w *writer) decided(stream string) {
 	}
 }
 
-// writes has a copy of a stream written, whether one is due or not.
 func (w *writer) writes(stream string) error { return w.Write(w.t.Context(), stream) }
 
 func (w *writer) loads(stream string) (buscopy.Copy, bool) {

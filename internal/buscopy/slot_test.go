@@ -15,7 +15,6 @@ import (
 	"example.org/bridge/internal/share"
 )
 
-// sharer is a process of a share.
 type sharer struct {
 	*buscopy.Keeper
 	t     *testing.T

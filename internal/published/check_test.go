@@ -16,7 +16,6 @@ type world struct {
 	rows       map[uint64]published.Row
 }
 
-// row makes the row that the given writer wrote under an id.
 func (w *world) row(id, writer uint64) published.Row {
 	r := published.Row{ID: id, Content: 1000*writer + id}
 	if w.identified {
@@ -53,7 +52,6 @@ func (w *world) duplicate(id uint64) {
 	w.rows[id] = r
 }
 
-// compare compares rows as a shard does.
 func (w *world) compare(rows []published.Row) *published.Check {
 	c := &published.Check{Release: w.release, Moved: w.moved}
 	_ = c.Compare(rows, func(logged []published.Row) (found []published.Row, err error) {

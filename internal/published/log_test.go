@@ -17,7 +17,6 @@ import (
 	"example.org/bridge/tests/must"
 )
 
-// saved is what a store holds of a log.
 type saved map[uint64][]byte
 
 func (s saved) apply(changed []store.Part) (bytes int) {

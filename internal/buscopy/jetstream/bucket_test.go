@@ -14,7 +14,6 @@ import (
 
 func TestMain(m *testing.M) { testenv.Main(m) }
 
-// buckets numbers those of the tests.
 var buckets atomic.Int64
 
 func newBucket() string { return fmt.Sprint("buscopy-", buckets.Add(1)) }

@@ -17,7 +17,6 @@ import (
 
 func TestMain(m *testing.M) { testenv.Main(m) }
 
-// topics numbers those of the tests.
 var topics atomic.Int64
 
 func openSink(t *testing.T, s *testenv.KafkaServer, topic string) *sinkkafka.Sink {

@@ -19,7 +19,6 @@ import (
 
 func TestMain(m *testing.M) { testenv.Main(m) }
 
-// cuttable is a Requester that can be cut off.
 type cuttable struct {
 	*sinkkafka.Requester
 	cut atomic.Bool
