@@ -56,7 +56,6 @@ func (m sent) message(offset uint64) *message {
 	return parsed
 }
 
-// table returns what the fold holds.
 func (f *folding) table() map[string]string {
 	table := make(map[string]string)
 	for key, e := range f.entities {

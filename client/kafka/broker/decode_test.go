@@ -41,7 +41,6 @@ func batchesOf(t testing.TB, version int8, attributes protocol.Attributes, base 
 	return b
 }
 
-// decoded returns what a decoder hands out of batches.
 func decoded(batches []byte, from, to int64) (values []string, next int64, err error) {
 	d := Decoder{Topic: "t", Next: from, To: to}
 	d.Each = func(m *bus.Stored) error {
