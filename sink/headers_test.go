@@ -9,7 +9,6 @@ import (
 	"example.org/bridge/sink"
 )
 
-// headersOf returns the headers of m as each yields them.
 func headersOf(m *sink.Message, each func(*sink.Message, func(name, value string))) (all []string) {
 	each(m, func(name, value string) { all = append(all, name, value) })
 	return all

@@ -106,7 +106,6 @@ func TestConformance(t *testing.T) {
 	})
 }
 
-// message returns one message with an id of its own.
 func message(subject, id string) sink.Message {
 	return sink.Message{
 		Destination: subject, Key: []byte("k"), ID: id, Value: fmt.Appendf(nil, `{"id":%q}`, id), Type: "TestEvent", Version: "1.0.0",

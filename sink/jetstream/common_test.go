@@ -22,7 +22,6 @@ func at(url, stream string) jetstream.Connection {
 
 func TestMain(m *testing.M) { testenv.Main(m) }
 
-// open opens a sink, closed when the test ends.
 func open(t testing.TB, o jetstream.Options) *jetstream.Sink {
 	t.Helper()
 	if o.Logger == nil && testing.Verbose() {
@@ -40,7 +39,6 @@ func open(t testing.TB, o jetstream.Options) *jetstream.Sink {
 	return s
 }
 
-// onStream opens a sink on a new stream.
 func onStream(t testing.TB, server *testenv.NATSServer, config natsjs.StreamConfig) (s *jetstream.Sink, stream natsjs.Stream, name string) {
 	t.Helper()
 	stream = server.CreateStream(t, config)
@@ -57,7 +55,6 @@ func behindProxy(t testing.TB, server *testenv.NATSServer, config natsjs.StreamC
 	return p, open(t, jetstream.Options{Connection: at("nats://"+p.Addr(), name)}), stream, name
 }
 
-// update changes the configuration of a stream.
 func update(t testing.TB, server *testenv.NATSServer, name string, change func(*natsjs.StreamConfig)) {
 	t.Helper()
 	js := server.JetStream(t)
@@ -86,7 +83,6 @@ func messages(subject, series string, n, keys int) []sink.Message {
 	return batch
 }
 
-// mustPublish publishes a batch of which every message must be acknowledged.
 func mustPublish(t testing.TB, s *jetstream.Sink, batch []sink.Message) sink.Outcome {
 	t.Helper()
 	out, err := s.Publish(sinktest.Deadline(t), batch)
@@ -105,7 +101,6 @@ func wantWhole(t testing.TB, got []sinktest.Record, sent ...[]sink.Message) {
 	}
 }
 
-// remake deletes a stream and creates it again.
 func remake(t testing.TB, js natsjs.JetStream, config natsjs.StreamConfig) (stream natsjs.Stream) {
 	t.Helper()
 	ctx := sinktest.Deadline(t)

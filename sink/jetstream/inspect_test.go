@@ -19,7 +19,6 @@ import (
 	"example.org/bridge/tests/testenv"
 )
 
-// inspected opens a sink, inspects its bus and closes it.
 func inspected(t *testing.T, options sinkjs.Options) inspect.Report {
 	t.Helper()
 	s, err := sinkjs.Open(options)

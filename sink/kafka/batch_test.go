@@ -167,7 +167,6 @@ func pairsOf(text string, keyBytes func() int) *portion {
 	return r
 }
 
-// fillOne makes the next batch of a portion.
 func (r *portion) fillOne(limit int) *wireBatch {
 	f := &wireBatch{buffers: new(buffers)}
 	f.buffers.records.reset()

@@ -133,7 +133,6 @@ func (c consumer) read(t *testing.T, k *testenv.KafkaServer, count int, topics .
 	return records
 }
 
-// runJava runs Kafka's own console consumer.
 func runJava(name, brokers string, count int, topics []string) testenv.Foreign {
 	java, err := exec.LookPath("java")
 	args := []string{

@@ -20,12 +20,10 @@ import (
 	"example.org/bridge/tests/testenv"
 )
 
-// at says how to reach brokers.
 func at(brokers []string) kafka.Connection { return kafka.Connection{Brokers: brokers} }
 
 func TestMain(m *testing.M) { testenv.Main(m) }
 
-// fake starts a cluster inside the test.
 func fake(t testing.TB, opts ...kfake.Opt) *kfake.Cluster {
 	t.Helper()
 	c, err := kfake.NewCluster(append([]kfake.Opt{kfake.NumBrokers(3)}, opts...)...)
@@ -47,7 +45,6 @@ func open(t testing.TB, opts kafka.Options) *kafka.Sink {
 	return s
 }
 
-// openQuiet is open without a log.
 func openQuiet(t testing.TB, opts kafka.Options) *kafka.Sink {
 	opts.Logger = slog.New(slog.NewTextHandler(io.Discard, nil))
 	return open(t, opts)
@@ -146,7 +143,6 @@ func recordsOf(all []*kgo.Record) (records []sinktest.Record) {
 	return records
 }
 
-// faultLog collects what Options.Fault is told.
 type faultLog struct {
 	mu     sync.Mutex
 	faults map[string]error

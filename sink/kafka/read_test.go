@@ -20,7 +20,6 @@ import (
 	"example.org/bridge/tests/testenv"
 )
 
-// transact writes values in one transaction that is committed or aborted.
 func transact(t testing.TB, client *kgo.Client, commit kgo.TransactionEndTry, values ...string) {
 	t.Helper()
 	if err := client.BeginTransaction(); err != nil {
@@ -54,7 +53,6 @@ func stored(t testing.TB, s *kafka.Sink, topic string) (values []string, tp sink
 	return values, tps[0]
 }
 
-// ids returns the ids of messages.
 func ids(batch []sink.Message) (ids []string) {
 	for _, m := range batch {
 		ids = append(ids, m.ID)

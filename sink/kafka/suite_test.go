@@ -26,7 +26,6 @@ const refused = 64 << 10
 
 var topics atomic.Uint64
 
-// newTopic returns a name that no test uses yet.
 func newTopic() string { return "topic-" + strconv.FormatUint(topics.Add(1), 10) }
 
 // TestConformance has the broker compact at once, for the readers. Exactly once it leaves out what
@@ -153,7 +152,6 @@ func TestProcessesThatBeginTogether(t *testing.T) {
 	}
 }
 
-// newClient returns an independent client.
 func newClient(t testing.TB, brokers []string, opts ...kgo.Opt) *kgo.Client {
 	t.Helper()
 	client, err := kgo.NewClient(append(opts, kgo.SeedBrokers(brokers...))...)

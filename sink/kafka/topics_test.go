@@ -51,7 +51,6 @@ func TestATopicThatIsCreatedAgain(t *testing.T) {
 	}
 }
 
-// remake deletes a topic and creates it again.
 func remake(t *testing.T, c *kfake.Cluster, name string, partitions int32) {
 	t.Helper()
 	if err := c.DeleteTopic(name); err != nil {

@@ -190,7 +190,6 @@ func TestATopicThatIsDeletedUnderWay(t *testing.T) {
 	once(t, there, k.Brokers(), append(sent, waits[5:]...))
 }
 
-// fenced returns a sink that has taken over.
 func fenced(t testing.TB, opts kafka.Options) *kafka.Sink {
 	t.Helper()
 	s := open(t, opts)
@@ -257,7 +256,6 @@ func TestATransactionOverItsTime(t *testing.T) {
 	})
 }
 
-// stateOf returns the state of a transactional id.
 func stateOf(t testing.TB, k *testenv.KafkaServer, id string) string {
 	t.Helper()
 	client := newClient(t, k.Brokers())

@@ -29,7 +29,6 @@ func committed(t testing.TB, topic string, brokers []string) []*kgo.Record {
 	return slices.DeleteFunc(all, func(r *kgo.Record) bool { return r.Attrs.IsControl() })
 }
 
-// transactional returns options with a transactional id of the test's own.
 func transactional(t testing.TB, brokers []string) kafka.Options {
 	return kafka.Options{Connection: at(brokers), TransactionalID: "bridge." + t.Name()}
 }

@@ -38,7 +38,6 @@ func at(ctx context.Context) context.Context {
 	return sasl.WithMetadata(ctx, &sasl.Metadata{Host: "localhost", Port: 9098})
 }
 
-// start returns what a login sends first.
 func start(t *testing.T, m sasl.Mechanism) map[string]string {
 	t.Helper()
 	session, text, err := m.Start(at(t.Context()))
