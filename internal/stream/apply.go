@@ -17,8 +17,7 @@ type commits struct {
 	names []byte
 }
 
-// prepareFacts looks up what Apply needs of facts. Others may be applied meanwhile: Apply looks up
-// again what they change.
+// Other facts may be applied meanwhile: Apply looks up again what they change.
 func (v *View) prepareFacts(ctx context.Context, facts []Message) (*Prepared, error) {
 	p := prepared.Get().(*Prepared)
 	p.name(v, facts)

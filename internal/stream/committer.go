@@ -338,8 +338,7 @@ func (c *Committer) interval() time.Duration {
 	return syncEvery
 }
 
-// syncOnce reports whether what was applied is durable. That the disk takes no writes is not an
-// error: the store keeps what was applied.
+// That the disk takes no writes is not an error: the store keeps what was applied.
 func (c *Committer) syncOnce(ctx context.Context) (durable bool, err error) {
 	switch err := c.store.Sync(ctx); {
 	case err == nil:

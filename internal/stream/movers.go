@@ -220,8 +220,7 @@ func (m *Movers) Waiting() int {
 // Duplicates returns how often a key was found to have two rows.
 func (m *Movers) Duplicates() uint64 { return m.duplicates.Load() }
 
-// ended notes that the reservation of an entity has ended. repeat says that it is to be read again,
-// confirm that it is to be read once more. Its caller holds the lock.
+// repeat says that it is to be read again, confirm once more. Its caller holds the lock.
 func (m *Movers) ended(name string, repeat, confirm bool) {
 	one := m.queue[name]
 	switch {
