@@ -131,7 +131,6 @@ func (f *fold) apply(m *message, tp uint32, body []byte, now int64) outcome {
 	return f.put(m, e, at, body)
 }
 
-// last returns where the last message of an entity is, whether it is there or deleted.
 func (f *fold) last(key []byte, e *entity) (position, bool) {
 	if e != nil {
 		return e.at, true
@@ -179,8 +178,7 @@ func (f *fold) current(m *message) bool {
 	return true
 }
 
-// tombstone applies a null value without headers. It says nothing about an entity whose last
-// message is in another TP.
+// tombstone says nothing about an entity whose last message is in another TP.
 func (f *fold) tombstone(m *message, tp uint32, now int64) outcome {
 	e := f.entities[string(m.key)]
 	if e == nil || e.at.tp != tp || m.stored.Offset <= e.at.offset {

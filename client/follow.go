@@ -96,8 +96,7 @@ func (c *copying) begin(tps int) (first uint32) {
 	return c.fold.register(tps)
 }
 
-// follow reads a TP from its beginning and on. counted says that the copy has not caught up before
-// the end of tp.
+// counted says that the copy has not caught up before the end of tp.
 func (c *copying) follow(ctx context.Context, tp bus.TP, number uint32, counted bool) {
 	c.known[tp.Name] = known{tp, number}
 	r := &following{copying: c, tp: tp, number: number, parser: newParser(&c.t.o), next: tp.First}
@@ -169,8 +168,7 @@ func (c *copying) dropStale() {
 	c.t.o.Logger.Info("entities that the bus does not have any more are dropped", "stream", c.t.o.Stream, "entities", dropped)
 }
 
-// refresh reads TPs that were made later. It returns errAgain where one was made again, or has
-// lost messages by no rule of the bus.
+// refresh returns errAgain where a TP was made again, or has lost messages by no rule of the bus.
 func (c *copying) refresh(ctx context.Context) error {
 	within, cancel := context.WithTimeout(ctx, c.t.o.RefreshEvery)
 	tps, err := c.reader.TPs(within, c.t.o.Destinations)

@@ -202,7 +202,6 @@ func (f *faults) fail(of string, one fault) {
 
 func (f *faults) end(of string) { f.forget(func(name string, _ fault) bool { return name == of }) }
 
-// joined forgets the faults of the bus.
 func (f *faults) joined() { f.forget(func(_ string, one fault) bool { return !one.until.IsZero() }) }
 
 func (f *faults) forget(which func(string, fault) bool) {

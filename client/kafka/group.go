@@ -152,7 +152,6 @@ func (p *partition) consume(ctx context.Context) {
 	}
 }
 
-// from hands out messages from p.handled on.
 func (p *partition) from(ctx context.Context) error {
 	if p.handled.Load() < 0 {
 		tps, err := p.reader.TPs(ctx, []string{p.topic})

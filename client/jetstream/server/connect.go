@@ -147,7 +147,6 @@ func (d *dialer) Dial(network, address string) (net.Conn, error) {
 	return conn, nil
 }
 
-// closeRest lets go of the connections when the attempt is over.
 func (d *dialer) closeRest() {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -374,8 +374,7 @@ func StreamsOf(ctx context.Context, js jetstream.JetStream, destinations []strin
 	return slices.Compact(names), nil
 }
 
-// reached returns the session. With Options.GiveUpAfter it is an error that there is none, at once
-// if there never was one.
+// With Options.GiveUpAfter it is an error that there is no session, at once if there never was.
 func (r *Reader) reached(ctx context.Context) (*Session, error) {
 	giveUp := r.conns.options.GiveUpAfter
 	if giveUp == 0 {
