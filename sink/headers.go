@@ -226,7 +226,6 @@ func IsReserved(name string) bool {
 		slices.ContainsFunc(ReservedPrefixes, func(begin string) bool { return strings.HasPrefix(lower, begin) })
 }
 
-// contentType returns the value of HeaderContentType, empty for none.
 func (m *Message) contentType() string {
 	switch {
 	case m.Format == FormatCloudEvents:

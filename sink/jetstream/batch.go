@@ -14,7 +14,6 @@ import (
 	"example.org/bridge/sink"
 )
 
-// Errors of a batch that has no answer.
 var (
 	errConnectionLost = errors.New("the connection was lost before the answer")
 	errOtherAnswer    = errors.New("the answer is not that of the batch")
@@ -43,8 +42,7 @@ type share struct {
 	count int
 }
 
-// transmit sends a batch of messages of calls, and notes what became of it. It returns false where
-// nothing is stored, and the same is to be sent again.
+// transmit returns false where nothing is stored, and the same is to be sent again.
 func (b *batcher) transmit(ctx context.Context, list []*call) (done bool) {
 	b.step("TransactionAdded")
 	t := &atomicBatch{batcher: b, id: b.claim.id + strconv.FormatUint(b.batches, 36), first: b.token, culprit: -1}

@@ -16,7 +16,6 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// headerClaim has the id of the process that a claim is of.
 const headerClaim = "bridge-claim"
 
 // renewEvery is how often it is looked whether retention may soon remove the claim, by default.

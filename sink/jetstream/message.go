@@ -106,7 +106,6 @@ type ack struct {
 	unsure bool
 }
 
-// errNoStream is the refusal of a server on which nobody listens on the subject.
 var errNoStream = errors.New("no stream takes this subject: add it to a stream's subjects, or JetStream is still starting")
 
 // fenceBroken says that the message was refused because the one before it is not the last of the

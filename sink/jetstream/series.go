@@ -30,7 +30,6 @@ const (
 	answersPerWindow = 8
 )
 
-// errNoAnswer is the fault of a server that is there and does not answer to messages.
 var errNoAnswer = errors.New("no acknowledgement within " + ackWait.String())
 
 type inFlight struct {

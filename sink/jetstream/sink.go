@@ -18,7 +18,6 @@ import (
 
 var _ sink.Transactional = (*Sink)(nil)
 
-// errMoved ends a call whose messages belong to another stream by now.
 var errMoved = errors.New("the subject belongs to another stream")
 
 // Sink publishes to the streams of one NATS system over one connection.

@@ -49,8 +49,7 @@ type transaction struct {
 	open bool
 }
 
-// send adds batches to the transaction and sends them to their partitions. It returns when all were
-// stored, or why the transaction cannot be committed.
+// send returns when all were stored, or why the transaction cannot be committed.
 func (x *transaction) send(ctx context.Context, list []*call) error {
 	list, err := x.join(ctx, list)
 	x.calls = append(x.calls, list...)
@@ -141,8 +140,7 @@ func (x *transaction) request(ctx context.Context, do func() (generation int, er
 	return err
 }
 
-// end ends the transaction at the coordinator. The error is that of ctx, or says that the outcome
-// is unknown.
+// The error is that of ctx, or says that the outcome is unknown.
 func (x *transaction) end(ctx context.Context, commit bool) error {
 	return x.request(ctx, func() (int, error) { return x.t.producer.end(ctx, x.id, commit) })
 }

@@ -85,8 +85,7 @@ func (t *transactions) close() {
 	}
 }
 
-// publish is Sink.Publish. The error is nil when all of the batch was committed, or some of it
-// rejected and nothing stored.
+// The error is nil when all of the batch was committed, or some of it rejected and nothing stored.
 func (t *transactions) publish(ctx context.Context, batch []sink.Message) (sink.Outcome, error) {
 	nothing := sink.Outcome{Status: make([]sink.Status, len(batch))}
 	c := newCall(batch)
@@ -189,8 +188,7 @@ func (t *transactions) dequeue(held bool, room int) []*call {
 	return free
 }
 
-// next returns the batches of the next transaction; nil when there are none, and nobody drains the
-// queue any more.
+// next returns nil when there are no batches, and nobody drains the queue any more.
 func (t *transactions) next() []*call {
 	if len(t.again) > 0 {
 		return t.again

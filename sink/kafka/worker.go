@@ -113,8 +113,7 @@ func (w *worker) drain() {
 	}
 }
 
-// nextBatch fills the next batch from the queue. It returns nil when the worker is empty and no
-// longer busy.
+// nextBatch returns nil when the worker is empty and no longer busy.
 func (w *worker) nextBatch(abandon context.CancelCauseFunc) *wireBatch {
 	w.mu.Lock()
 	defer w.mu.Unlock()
