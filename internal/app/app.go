@@ -67,7 +67,6 @@ type carried struct {
 	stopped map[string]error
 }
 
-// legacy returns what the app leaves, which has ended.
 func (a *App) legacy() *legacy {
 	caught := a.recovery.Progress()
 	l := &legacy{kept: a.kept, busy: make(map[store.Key]bool), superseded: caught.Superseded, published: make(map[string][]string)}
@@ -341,7 +340,6 @@ func setGCPercent() (undo func()) {
 // lockWait is how long a store may be in use by somebody who only looks into it.
 const lockWait = time.Second
 
-// openReadOnly opens the store in the folder at path for a dry run.
 func openReadOnly(ctx context.Context, path string, log *slog.Logger) (store.Store, error) {
 	return opened(pebble.OpenReadOnly(ctx, path, pebble.Options{LockWait: lockWait, Log: log}))
 }

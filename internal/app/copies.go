@@ -57,7 +57,6 @@ func keeperOptions(cfg *config.Config, bucket buscopy.Bucket, logger *slog.Logge
 	return o
 }
 
-// slotOf returns the slot of a share in the generation that it works in.
 func slotOf(cfg *config.Config, g *buscopy.Generations) func() buscopy.Slot {
 	return func() buscopy.Slot {
 		generation := g.Joined()
@@ -68,7 +67,6 @@ func slotOf(cfg *config.Config, g *buscopy.Generations) func() buscopy.Slot {
 	}
 }
 
-// openCopies opens the bucket of the process, where progress is kept on the bus.
 func (a *App) openCopies() error {
 	cfg := a.opts.Config
 	if cfg.CheckpointTopic == "" || a.opts.dry {
@@ -111,7 +109,6 @@ func (a *App) openCopies() error {
 	return nil
 }
 
-// copyOf returns what the bus has of the progress of a stream.
 func copyOf(ctx context.Context, k *buscopy.Keeper, cfg *config.Config, s *config.Stream) (stream.Copy, error) {
 	c, found, err := k.Load(ctx, s.Name)
 	if err != nil || !found {

@@ -32,13 +32,11 @@ type entities struct {
 	waiting chan struct{}
 }
 
-// shown is a stream whose entities are shown.
 type shown struct {
 	*appStream
 	keys *keys
 }
 
-// newEntities returns what shows the entities of streams, nil where they are not to be shown.
 func newEntities(cfg *config.Config, p *parts, streams []*appStream) (*entities, error) {
 	if !cfg.Serve {
 		return nil, nil
@@ -96,7 +94,6 @@ func (h health) EntityPage(ctx context.Context, q httpapi.PageQuery) (httpapi.En
 	return page, err
 }
 
-// show calls do with a stream that may be shown now.
 func (h health) show(ctx context.Context, name string, do func(*shown) error) error {
 	if _, err := h.stream(name); err != nil {
 		return err

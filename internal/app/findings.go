@@ -109,7 +109,6 @@ func inspectRows(ctx context.Context, cfg *config.Config, shards func(source.Spe
 	_ = group.Wait()
 }
 
-// rowInspection looks at the rows of a table.
 type rowInspection struct {
 	inspect.Report
 	cfg    *config.Config
@@ -193,7 +192,6 @@ func (r *rowInspection) inspectPayload(ctx context.Context, encoder *event.Encod
 	return nil
 }
 
-// inspectDeleted looks at the values of DELETED in the oldest and the newest rows.
 func (r *rowInspection) inspectDeleted(ctx context.Context) error {
 	shard := r.shards(source.Spec{Table: r.table, ID: r.stream.ID, IDFormat: r.stream.IDFormat(), Deleted: r.stream.Deleted, Fields: []string{}})
 	sample := deletedSample{deletion: &r.stream.Deletion, words: make(map[string]bool), seen: make([]bool, len(r.stream.Deletion.Values))}
@@ -243,7 +241,6 @@ func (r *rowInspection) checkNamed(sample *deletedSample) {
 	}
 }
 
-// deletedSample counts what the values of DELETED say.
 type deletedSample struct {
 	deletion      *event.Deletion
 	rows, deleted int

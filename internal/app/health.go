@@ -21,7 +21,6 @@ import (
 	"example.org/bridge/reconcile"
 )
 
-// health implements httpapi.Daemon.
 type health struct{ *App }
 
 var _ httpapi.Daemon = health{}
@@ -51,7 +50,6 @@ func (h health) Live() error {
 	return nil
 }
 
-// heartbeat returns an error if a loop of a shard hangs.
 func heartbeat(s shard.Status) error {
 	if still := time.Since(s.LastHeartbeat); still > heartbeatLimit {
 		return fmt.Errorf("the %s of shard %s of stream %s has shown no heartbeat for %s", s.Loop, s.Shard, s.Stream, still.Round(time.Second))
@@ -59,7 +57,6 @@ func heartbeat(s shard.Status) error {
 	return nil
 }
 
-// reconciles returns an error if a reconcile hangs.
 func reconciles(s reconcile.Status) error {
 	if still := s.Still(); still > heartbeatLimit+reconcile.TryLimit {
 		return fmt.Errorf("the reconcile of shard %s of stream %s has been at one read or save for %s", s.Shard, s.Stream, still.Round(time.Second))
@@ -67,7 +64,6 @@ func reconciles(s reconcile.Status) error {
 	return nil
 }
 
-// probe asks sources and sink, side by side, whether they can be reached.
 func (a *App) probe(ctx context.Context) (fromSources []error, fromSink error) {
 	var asked sync.WaitGroup
 	asked.Go(func() { fromSink = a.sinkProbe.Do(ctx) })
@@ -184,7 +180,6 @@ func unready(shards []shard.Status, known bool) []httpapi.Reason {
 	return reasons
 }
 
-// snapshots returns what all shards and their reconciles say.
 func (h health) snapshots(of func(*shard.Shard) shard.Status) []shard.Status {
 	snapshots := make([]shard.Status, len(h.shards))
 	for i, sh := range h.shards {
@@ -227,7 +222,6 @@ func (h health) Working() (httpapi.Peer, error) {
 	return httpapi.Peer{Self: true}, nil
 }
 
-// peerOf returns the process of a group that works.
 func peerOf(s *standby.Status) (httpapi.Peer, error) {
 	peer := httpapi.Peer{Self: s.Works, Member: s.Claim.Member, Name: worker(s), Addr: s.Claim.Addr, TLS: s.Claim.TLS}
 	switch {
@@ -286,7 +280,6 @@ func (h health) Tail(stream string) (*tap.Listener, error) {
 	return h.tap.Listen(stream)
 }
 
-// stream returns the stream with this name, or ErrNoStream.
 func (h health) stream(name string) (*config.Stream, error) {
 	if s := h.opts.Config.Stream(name); s != nil {
 		return s, nil

@@ -152,7 +152,6 @@ func inspectHTTP(ctx context.Context, cfg *config.Config) (r inspect.Report) {
 	return r
 }
 
-// inspectCopies finds what keeps progress from the bus, where it is kept there.
 func inspectCopies(ctx context.Context, cfg *config.Config, r *inspect.Report) {
 	if cfg.CheckpointTopic == "" {
 		return
@@ -169,8 +168,7 @@ func inspectCopies(ctx context.Context, cfg *config.Config, r *inspect.Report) {
 	r.Summary += "; progress in " + cfg.CheckpointTopic
 }
 
-// inspectStandby finds what keeps the process from its standby group, where it has one. It takes no
-// part in the election.
+// It takes no part in the election.
 func inspectStandby(ctx context.Context, cfg *config.Config, r *inspect.Report) {
 	if cfg.Standby.Group == "" {
 		return
@@ -192,7 +190,6 @@ func inspectStandby(ctx context.Context, cfg *config.Config, r *inspect.Report) 
 	}
 }
 
-// inspectLineage compares the tables of the source with what the bus has of them, as a start does.
 // It says nothing about what cannot be read: the inspections of source and bus do.
 func inspectLineage(ctx context.Context, cfg *config.Config, of *config.Source, since map[store.Key]uint64) (r inspect.Report) {
 	if _, ok := cfg.Sink.Driver.(driver.Inspector); ok {

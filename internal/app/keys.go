@@ -117,7 +117,6 @@ func (t *keyTable) begin(ctx context.Context) (end func(), err error) {
 	return nil, fmt.Errorf("wait for other reads by key: %w", err)
 }
 
-// of returns the table of a shard, all of them where none is named.
 func (k *keys) of(shard string) []*keyTable {
 	if shard == "" {
 		return k.tables
@@ -168,7 +167,6 @@ func (t *keyTable) read(ctx context.Context, entities [][]byte, each func(source
 	return proved && err == nil, err
 }
 
-// readPart fills the page with the rows of entities.
 func (t *keyTable) readPart(ctx context.Context, entities [][]byte) (err error) {
 	for range mostAltered {
 		if err = t.readOnce(ctx, entities); !errors.Is(err, source.ErrAltered) {

@@ -20,7 +20,6 @@ import (
 // checkpoint does not know a table, until rows of each table are found.
 const mostMessages = 50_000
 
-// lineageStream describes a stream to package lineage.
 func lineageStream(cfg *config.Config, s *config.Stream, tables []string) lineage.Stream {
 	return lineage.Stream{
 		Name: s.Name, Domain: cfg.DomainID, Kind: s.Kind, Destinations: cfg.Destinations(s), Hash: meaningHash(s), Tables: tables,
@@ -28,7 +27,6 @@ func lineageStream(cfg *config.Config, s *config.Stream, tables []string) lineag
 	}
 }
 
-// lineageStreams describes to package lineage all streams with tables in a source, and these.
 func lineageStreams(cfg *config.Config, of *config.Source) (all []lineage.Stream) {
 	for i := range cfg.Streams {
 		if tables := cfg.TablesOf(&cfg.Streams[i], of); len(tables) > 0 {
@@ -38,7 +36,6 @@ func lineageStreams(cfg *config.Config, of *config.Source) (all []lineage.Stream
 	return all
 }
 
-// tableOf returns what opens the tables of streams for comparisons.
 func tableOf(cfg *config.Config, from *Sources) func(stream, table string) (lineage.Table, error) {
 	return func(stream, table string) (lineage.Table, error) {
 		s := cfg.Stream(stream)
@@ -50,7 +47,6 @@ func tableOf(cfg *config.Config, from *Sources) func(stream, table string) (line
 	}
 }
 
-// scanner reads the newest messages of a stream.
 type scanner func(ctx context.Context, s *lineage.Stream, most uint64) (lineage.Found, error)
 
 // scanOnce returns a scanner that reads the messages of each stream once for all databases, until

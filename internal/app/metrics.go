@@ -22,22 +22,18 @@ const (
 	counter = prometheus.CounterValue
 )
 
-// metric is a metric of a collector.
 type metric struct {
 	desc *prometheus.Desc
 	kind prometheus.ValueType
 }
 
-// send sends a value of a metric.
 type send func(m metric, v float64, labels ...string)
 
-// collector collects its metrics at each scrape.
 type collector struct {
 	descs   []*prometheus.Desc
 	collect func(send)
 }
 
-// metric adds a metric.
 func (c *collector) metric(kind prometheus.ValueType, name, help string, labels ...string) metric {
 	desc := prometheus.NewDesc(name, help, labels, nil)
 	c.descs = append(c.descs, desc)
@@ -70,7 +66,6 @@ func oneIf(yes bool) float64 {
 	return 0
 }
 
-// newInfoCollector collects what does not change: the build, the delivery mode and a limit.
 func newInfoCollector(a *App) prometheus.Collector {
 	c := new(collector)
 	build := c.metric(gauge, "bridge_build_info", "1; the labels say which version and commit of bridge this is, and which Go built it.", "version", "revision", "goversion")
@@ -84,7 +79,6 @@ func newInfoCollector(a *App) prometheus.Collector {
 	return c
 }
 
-// registerMetrics registers the gauges of the shards, their reconciles, catch-up and the program.
 // The shards register the counters.
 func registerMetrics(registry prometheus.Registerer, a *App) {
 	byShard := a.opts.Config.MetricsByShard
@@ -113,8 +107,7 @@ const (
 // scrapeTimeout bounds how long a scrape waits for source and bus, which count as away then.
 const scrapeTimeout = 3 * time.Second
 
-// newOutageCollector collects whether what bridge depends on can be reached. It asks source and
-// bus, as readiness does.
+// It asks source and bus, as readiness does.
 func newOutageCollector(a *App) prometheus.Collector {
 	c := new(collector)
 	up := c.metric(gauge, "bridge_dependency_up", "1 if the dependency can be used, 0 while it is away: the source, the bus, the checkpoint's disk, and where they are used the standby group and the progress on the bus.", "dependency")
@@ -152,7 +145,6 @@ func newOutageCollector(a *App) prometheus.Collector {
 
 var errSlowAnswer = errors.New("no answer within the time of a scrape")
 
-// newRecoveryCollector collects how far streams have caught up, and their nominated entities.
 func newRecoveryCollector(streams []*appStream, recovery *stream.CatchUp) prometheus.Collector {
 	c := new(collector)
 	caughtUp := c.metric(gauge, "bridge_caught_up", "1 once the stream has read from the bus what the checkpoint lacked, 0 before.", "stream")
@@ -179,8 +171,7 @@ func newRecoveryCollector(streams []*appStream, recovery *stream.CatchUp) promet
 	return c
 }
 
-// newReconcileCollector collects the state of the reconciles: by stream, or by shard. Those of the
-// tables of a stream follow one another.
+// Those of the tables of a stream follow one another.
 func newReconcileCollector(reconcilers []reconcile.Scheduled, byShard bool) prometheus.Collector {
 	c, labels := new(collector), shard.SeriesLabels(byShard)
 	lastRun := c.metric(gauge, "bridge_reconcile_last_run_timestamp_seconds", "When the last reconcile ended of the table that was compared longest ago, Unix time; 0 before the first one of a table.", labels...)
@@ -227,7 +218,6 @@ func newReconcileCollector(reconcilers []reconcile.Scheduled, byShard bool) prom
 	return c
 }
 
-// reconcileTotal is what the reconciles of one table, or of the tables of a stream, show.
 type reconcileTotal struct {
 	tables int
 	// lastRun is the earliest, zero where a table has none; verified the earliest that there is.
@@ -261,7 +251,6 @@ func (t *reconcileTotal) add(s *reconcile.Status) {
 	t.totals.Failed += s.Totals.Failed
 }
 
-// newCopiesCollector collects when progress was written to the bus.
 func newCopiesCollector(k *buscopy.Keeper) prometheus.Collector {
 	c := new(collector)
 	written := c.metric(gauge, "bridge_progress_written_seconds", "When the progress of the stream was last written to the bus, as Unix time; 0 before. It is written when it has changed.", "stream")
@@ -275,7 +264,6 @@ func newCopiesCollector(k *buscopy.Keeper) prometheus.Collector {
 	return c
 }
 
-// newStandbyCollector collects whether this process works, or could take over.
 func newStandbyCollector(member *standby.Member, recovery *stream.CatchUp) prometheus.Collector {
 	c := new(collector)
 	works := c.metric(gauge, "bridge_standby_working", "1 if this process is the one of its standby group that works, 0 if it waits.", "group")

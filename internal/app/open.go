@@ -39,7 +39,6 @@ func connsOf(cfg *config.Config, of *config.Source) (conns source.Conns, tails i
 	return conns, conns.Readers - others
 }
 
-// useOf returns what the bus of a configuration is used for. Without a logger nothing is logged.
 func useOf(cfg *config.Config, logger *slog.Logger) driver.Use {
 	u := driver.Use{Share: cfg.Share.Name(), Domain: cfg.DomainID, Streams: cfg.StreamNames(), Logger: cmp.Or(logger, slog.New(slog.DiscardHandler)), Uncompactable: cfg.Uncompactable()}
 	if cfg.Sink.Destinations.Topics {
@@ -150,7 +149,6 @@ func (s *Sources) listTables(ctx context.Context, within time.Duration, note fun
 	return lists, errors.Join(errs...)
 }
 
-// eachMatch calls do with the tables of lists that match patterns of a stream.
 func (s *Sources) eachMatch(stream *config.Stream, lists map[*database]source.TableList, do func(name, pattern string)) {
 	for _, d := range s.all {
 		match := s.cfg.Matcher(stream, d.Source)
@@ -298,7 +296,6 @@ func Verify(ctx context.Context, cfg *config.Config, running sink.Sink, logger *
 	return verify.Run(ctx, verify.Options{Shards: shards, Unfit: unfit, Bus: bus, Domain: cfg.DomainID, Examples: examples, Progress: progress})
 }
 
-// verifyShards returns every table with what its events look like.
 func verifyShards(cfg *config.Config, src *Sources) ([]verify.Shard, error) {
 	var shards []verify.Shard
 	for i := range cfg.Streams {

@@ -194,7 +194,6 @@ func (a *App) misses(before map[store.Key]bool) (more bool) {
 	return more
 }
 
-// lookAt is one look at the tables that there are.
 type lookAt struct {
 	*App
 	image   store.Image

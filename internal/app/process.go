@@ -193,7 +193,6 @@ func (p *Process) serve(ctx context.Context) error {
 	return nil
 }
 
-// runApps runs one app after the other until ctx ends.
 func (p *Process) runApps(ctx context.Context) error {
 	defer close(p.ended)
 	for {
@@ -264,7 +263,6 @@ var errStopping = errors.New("bridge is stopping")
 // configuration is in force again.
 var errFormer = errors.New("the former configuration goes on")
 
-// replace closes the app that has ended, and opens another one.
 func (p *Process) replace(ctx context.Context, next *reload) error {
 	p.opening.Lock()
 	defer p.opening.Unlock()
@@ -393,7 +391,6 @@ type swap struct {
 // unready that was ready.
 const graceAfter = time.Minute
 
-// begin notes that an app is told to end.
 func (s *swap) begin(a *App) {
 	ready := len(health{a}.reasons(make([]error, len(a.sources.all)), nil, false)) == 0
 	s.mu.Lock()

@@ -135,7 +135,6 @@ func mayRepublish(ctx context.Context, s store.Store, key store.Key, last *strea
 	return saved, nil
 }
 
-// requestOf returns what a request asks for.
 func requestOf(request *httpapi.RepublishRequest) *stream.Republish {
 	r := &stream.Republish{
 		From: max(1, request.From), To: cmp.Or(request.To, math.MaxUint64), Keys: request.Keys, Where: request.Where, Rate: httpapi.DefaultRepublishRate,
@@ -147,7 +146,6 @@ func requestOf(request *httpapi.RepublishRequest) *stream.Republish {
 	return r
 }
 
-// newRepublish returns a request about a table.
 func (h health) newRepublish(ctx context.Context, request *httpapi.RepublishRequest, sh *shard.Shard, last *stream.Republish) (*stream.Republish, error) {
 	key, status := keyOf(sh), sh.Status()
 	saved, err := mayRepublish(ctx, h.store, key, last)
@@ -171,7 +169,6 @@ func (h health) newRepublish(ctx context.Context, request *httpapi.RepublishRequ
 	return r, nil
 }
 
-// streamOf returns a stream of the configuration.
 func (a *App) streamOf(name string) *appStream {
 	i := slices.IndexFunc(a.streams, func(s *appStream) bool { return s.Name == name })
 	return a.streams[i]

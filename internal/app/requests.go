@@ -68,7 +68,6 @@ func (h health) Pause(ctx context.Context, request httpapi.PauseRequest) (httpap
 	return answer, nil
 }
 
-// shardsOf returns the shards of a stream, or of one table of it.
 func (h health) shardsOf(stream *config.Stream, table string) (shards []*shard.Shard, err error) {
 	if table != "" && !slices.Contains(stream.Tables, table) {
 		return nil, noTable(stream, table)
@@ -114,7 +113,6 @@ func (h health) savePause(ctx context.Context, request *httpapi.PauseRequest) (s
 	return h.setPaused(ctx, request.Stream)
 }
 
-// refuseCommand returns why nothing of a stream can be changed now.
 func (h health) refuseCommand(stream string) error {
 	caught := h.recovery.Progress()
 	if caught.Superseded != nil {

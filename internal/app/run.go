@@ -31,7 +31,6 @@ const restPolls = 1000
 // the shutdown timeout. An error means that the shutdown was not orderly.
 func (a *App) Run(ctx context.Context) error { return a.run(ctx, a.scheduler.Run) }
 
-// run is work as a member of the standby group.
 func (a *App) run(ctx context.Context, beside func(context.Context) error) error {
 	return a.elected(ctx, func(ctx context.Context) error { return a.work(ctx, beside) })
 }
@@ -208,7 +207,6 @@ const (
 	beginsAtOnce = maxReads / 2
 )
 
-// queued returns the recovery of a shard, which has it begin when it may.
 func (q *queue) queued(recovery shard.Recovery, key store.Key, d *database) shard.Recovery {
 	if len(q.busy) == 0 || q.busy[key] {
 		return recovery
@@ -219,7 +217,6 @@ func (q *queue) queued(recovery shard.Recovery, key store.Key, d *database) shar
 	return &queued{Recovery: recovery, key: key, turns: q.turns[d]}
 }
 
-// begin lets the shards begin that wait for their turn, until ctx ends.
 func (q *queue) begin(ctx context.Context, shards []*shard.Shard, from *Sources) {
 	all, first := make(map[store.Key]*shard.Shard, len(shards)), make(map[*database][]*shard.Shard)
 	for _, sh := range shards {

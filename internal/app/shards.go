@@ -50,7 +50,6 @@ type parts struct {
 	carried
 }
 
-// newShards makes the shard of every physical table.
 func newShards(cfg *config.Config, p *parts, streams []*appStream) ([]*shard.Shard, error) {
 	var shards []*shard.Shard
 	tables := countTables(cfg)
@@ -76,7 +75,6 @@ const (
 	leastLedgerBytes = 64 << 10
 )
 
-// ledgerBytes returns the share of one shard of so many.
 func ledgerBytes(shards int) int {
 	return portion(ledgersBytes, shards, leastLedgerBytes, mostLedgerBytes)
 }
@@ -92,7 +90,6 @@ const (
 	leastPublishedRows = 32
 )
 
-// publishedRows returns the share of one shard of so many.
 func publishedRows(shards int) int {
 	return portion(allPublishedRows, shards, leastPublishedRows, mostPublishedRows)
 }

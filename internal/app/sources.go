@@ -34,7 +34,6 @@ type Sources struct {
 	mu sync.Mutex
 }
 
-// database is one of Sources.
 type database struct {
 	*config.Source
 	from source.Source
@@ -129,7 +128,6 @@ func (s *Sources) of(table string) (*database, string) {
 	return s.all[slices.IndexFunc(s.all, func(d *database) bool { return d.Name == src.Name })], name
 }
 
-// ofStream returns the databases that a stream has tables of.
 func (s *Sources) ofStream(stream *config.Stream) []*database {
 	return slices.DeleteFunc(slices.Clone(s.all), func(d *database) bool { return len(s.cfg.TablesOf(stream, d.Source)) == 0 })
 }
@@ -167,7 +165,6 @@ func (s *Sources) meet(d *database, server string) error {
 	return nil
 }
 
-// admit notes whether a database was compared with the bus for a stream.
 func (s *Sources) admit(stream string, d *database, is bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -217,7 +214,6 @@ func (s *Sources) whileUp(ctx context.Context, d *database) (context.Context, co
 // sourceWithin is how long a source may take to answer.
 const sourceWithin = 3 * time.Second
 
-// named has an error name the variable of the database.
 func (d *database) named(err error) error {
 	if err == nil || d.Name == "" {
 		return err
@@ -225,8 +221,7 @@ func (d *database) named(err error) error {
 	return &namedError{err, d}
 }
 
-// inspect inspects the server and tables of the configuration that are there. A panic outside its
-// tables becomes a finding about the server.
+// A panic outside its tables becomes a finding about the server.
 func (d *database) inspect(
 	ctx context.Context, cfg *config.Config, tables []source.Expected, atOnce int, logger *slog.Logger,
 ) (found source.Inspection) {

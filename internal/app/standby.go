@@ -21,7 +21,6 @@ import (
 // standbyDependency is what outages of the election are named.
 const standbyDependency = "standby group"
 
-// openElector opens what tells which process of a group works.
 func openElector(cfg *config.Config, logger *slog.Logger) (standby.Elector, error) {
 	return shared(cfg).Elector(groupOf(cfg), silence(cfg), useOf(cfg, logger))
 }
@@ -30,7 +29,6 @@ func openElector(cfg *config.Config, logger *slog.Logger) (standby.Elector, erro
 // for the next one to be elected and to begin.
 func silence(cfg *config.Config) time.Duration { return cfg.Standby.Timeout * 9 / 10 }
 
-// groupOf returns the name of the group, and of the share that it works on.
 func groupOf(cfg *config.Config) string {
 	return fmt.Sprintf("%s.%d", cfg.Standby.Group, cfg.Share.Index)
 }
@@ -40,7 +38,6 @@ func standbyGroup(cfg *config.Config) string {
 	return shared(cfg).Group(groupOf(cfg))
 }
 
-// openStandby makes the process a member of its standby group, where it has one.
 func (k *kept) openStandby(cfg *config.Config, logger *slog.Logger) error {
 	if cfg.Standby.Group == "" {
 		return nil
@@ -172,7 +169,6 @@ func localIP(ctx context.Context, hosts []string) string {
 	return ""
 }
 
-// onlyOwnHost reports whether only its own host reaches an address.
 func onlyOwnHost(addr string) bool {
 	host, _, err := net.SplitHostPort(addr)
 	return err != nil || host == "localhost" || net.ParseIP(host).IsLoopback()

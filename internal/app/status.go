@@ -192,7 +192,6 @@ func (h health) waiting() *standby.Status {
 	return nil
 }
 
-// worker names the member that works, for people.
 func worker(s *standby.Status) string {
 	switch {
 	case s.Claim.Member == "":
@@ -215,7 +214,6 @@ func (h health) noTables(s *appStream) string {
 	return "no table matches " + strings.Join(s.Patterns, ", ") + ": bridge looks once a minute"
 }
 
-// goneStatus is the status of a table that is gone.
 func goneStatus(s *appStream, table string) shard.Status {
 	one := shard.Status{
 		Stream: s.Name, Shard: table, State: shard.Gone, Gaps: shard.Gaps{Oldest: []ledger.Gap{}},
@@ -229,7 +227,6 @@ func goneStatus(s *appStream, table string) shard.Status {
 	return one
 }
 
-// waitingRemedy is that of a shard that waits for a dependency.
 const waitingRemedy = "Bring back what does not answer, or do what the reason says; bridge check says more. The shard then goes on by itself, and nothing is lost."
 
 // remedyOf returns what to do about a shard; it is empty for one that runs.

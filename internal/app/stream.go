@@ -46,7 +46,6 @@ type appStream struct {
 	divided bool
 }
 
-// newStreams makes what the shards of each stream share.
 func newStreams(cfg *config.Config, p *parts) ([]*appStream, error) {
 	var streams []*appStream
 	tables := countTables(cfg)
@@ -147,7 +146,6 @@ func meaningHash(s *config.Stream) uint32 {
 	return stream.MeaningHash(string(s.Kind), key, scopeOf(s))
 }
 
-// newFeed returns what takes in the messages of the stream.
 func (s *appStream) newFeed(p *parts, tables int) *stream.Feed {
 	o := stream.FeedOptions{Stream: s.Name, View: s.view, Movers: s.movers, Store: p.store, Committer: p.committer, Logger: p.logger}
 	for key := range p.image.Shards {
@@ -167,7 +165,6 @@ func (s *appStream) newFeed(p *parts, tables int) *stream.Feed {
 // errNotPublished is returned when the owner of a shard does not take moves now.
 var errNotPublished = errors.New("the shard does not run")
 
-// stop has all shards publish nothing any more.
 func (s *appStream) stop(err error) {
 	for _, sh := range s.shards {
 		sh.Stop(err)
@@ -197,7 +194,6 @@ func (s *appStream) move(ctx context.Context, p *parts) error {
 	return err
 }
 
-// catchUp describes the stream to catch-up.
 func (s *appStream) catchUp(cfg *config.Config, p *parts) stream.Stream {
 	c := stream.Stream{
 		Name: s.Name, Release: s.view == nil, Destinations: cfg.Destinations(s.Stream), Hash: meaningHash(s.Stream),
@@ -223,7 +219,6 @@ func (s *appStream) catchUp(cfg *config.Config, p *parts) stream.Stream {
 	return c
 }
 
-// openTombstones finds out which tables of a stream have tombstones.
 func (s *appStream) openTombstones(cfg *config.Config, p *parts, modeOf func(*config.Stream, string) string) {
 	s.tombstones, s.topics = make(map[string]*shard.Tombstones), make(map[string]bool)
 	bus, asks := p.sink.(sink.Compactor)
@@ -246,7 +241,6 @@ func (s *appStream) openTombstones(cfg *config.Config, p *parts, modeOf func(*co
 	}
 }
 
-// encoder returns an encoder of the events of a table.
 func (s *appStream) encoder(cfg *config.Config, table string) (*event.Encoder, error) {
 	e, err := cfg.Encoder(s.Stream, table)
 	if err != nil {
