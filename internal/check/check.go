@@ -19,7 +19,6 @@ import (
 	"example.org/bridge/source/ledger"
 )
 
-// checkWithin bounds the duration of a check.
 const checkWithin = 12 * time.Second
 
 // Group is the result for one subject.
@@ -130,7 +129,6 @@ func Expectations(cfg *config.Config, of *config.Source, positions map[store.Key
 	return tables
 }
 
-// inspectOthers finds streams and tables in the checkpoint that are not configured.
 func inspectOthers(kept *store.Inspection, cfg *config.Config) {
 	shards := make(map[string][]string)
 	for _, one := range kept.Shards {
@@ -157,7 +155,6 @@ func inspectOthers(kept *store.Inspection, cfg *config.Config) {
 	}
 }
 
-// firstFew returns the first few of a list.
 func firstFew(names []string) string {
 	const most = 3
 	if len(names) > most {
@@ -189,8 +186,6 @@ func meaningFindings(cfg *config.Config, s *config.Stream, shards []store.ShardS
 	return r.Findings
 }
 
-// schemasOf returns the configured shards of whose events the checkpoint knows what they looked
-// like.
 func schemasOf(cfg *config.Config, shards []store.ShardState) (keys []store.Key) {
 	for _, one := range shards {
 		if s := cfg.Stream(one.Key.Stream); s != nil && one.Schema != nil && slices.Contains(s.Tables, one.Key.Shard) {

@@ -39,7 +39,6 @@ func keyFindings(s *config.Stream, inspected map[store.Key]source.TableInspectio
 	return r.Findings
 }
 
-// streamGroups returns a group for every stream, with the findings about its tables.
 func streamGroups(cfg *config.Config, inspected map[store.Key]source.TableInspection, kept *store.Inspection, positions map[store.Key]uint64) []Group {
 	var groups []Group
 	known := make(map[store.Key]store.Progress)
@@ -107,7 +106,6 @@ func streamGroups(cfg *config.Config, inspected map[store.Key]source.TableInspec
 // shownMatches is how many tables of a pattern are named.
 const shownMatches = 5
 
-// orderOf describes how the ids of tables are handed out, and why if it is the same for all.
 func orderOf(tables []source.TableInspection) string {
 	var orders []string
 	counts := make(map[string]int)
@@ -131,7 +129,6 @@ func orderOf(tables []source.TableInspection) string {
 	return strings.Join(orders, ", ")
 }
 
-// tailFrom describes where the tail of a stream begins or resumes.
 func tailFrom(s *config.Stream, known bool, positions map[store.Key]uint64) string {
 	begun := 0
 	var position uint64
@@ -201,7 +198,6 @@ func Merge(findings []inspect.Finding) []Merged {
 // MostStatements is how many statements of like findings are printed; --json has all.
 const MostStatements = 4
 
-// colours are escape sequences by label.
 var colours = map[string]string{"ok": "\x1b[32m", "note": "\x1b[36m", "warning": "\x1b[33m", "unsafe": "\x1b[1;31m", "blocks": "\x1b[1;31m"}
 
 // Tally counts findings by label. Those that differ only in their subject count once.
@@ -243,13 +239,11 @@ func (g *Group) title() string {
 	return strings.TrimSuffix(g.Kind+" "+g.Source, " ")
 }
 
-// findingPrinter writes lines.
 type findingPrinter struct {
 	text   strings.Builder
 	colour bool
 }
 
-// group writes a line for the group and a paragraph for each finding.
 func (o *findingPrinter) group(g Group, width int) {
 	fmt.Fprintf(&o.text, "%-*s  ", width, g.title())
 	// A finding that blocks bridge is worst.
