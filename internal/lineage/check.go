@@ -150,7 +150,6 @@ func (c *Check) Evidence() (survived, compared bool) {
 	return c.survived, c.compared
 }
 
-// update changes the state of the check and wakes Stream.
 func (c *Check) update(change func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -155,7 +155,6 @@ func Scan(ctx context.Context, reader sink.Reader, s *Stream, most uint64, value
 	}
 }
 
-// scan is a reading of a stream.
 type scan struct {
 	*Stream
 	values map[uint64]bool

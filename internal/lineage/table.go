@@ -42,7 +42,6 @@ const (
 // errNothing says that no row compares.
 var errNothing = errors.New("the columns of the table are others than those of the messages")
 
-// comparison is one of a table with what the bus has of it.
 type comparison struct {
 	*Table
 	check  published.Check
@@ -86,7 +85,6 @@ func (t *Table) compare(ctx context.Context, newest Newest, values func(context.
 	return v, err
 }
 
-// run compares rows, from the newest down, as far as needed.
 func (c *comparison) run(ctx context.Context, rows []published.Row) error {
 	if err := c.check.Compare(rows, func(some []published.Row) ([]published.Row, error) { return c.read(ctx, some) }); err != nil {
 		return err
@@ -223,7 +221,6 @@ func isLong(value string) bool { return len(strings.Trim(value, `"`)) > 3 }
 
 func isEmpty(value string) bool { return value == "" || value == "null" || value == `""` }
 
-// members are the members of data of an event.
 type members map[string]json.RawMessage
 
 // membersOf returns the members of data of a value in any format, nil where it has none: a former
