@@ -63,7 +63,6 @@ func Read(ctx context.Context, bus *verify.Bus, domain string, want func(*sink.D
 	return found, nil
 }
 
-// add counts a dead letter that was made at the given time.
 func (l *Message) add(message sink.DeadLetterDocument, made time.Time) {
 	l.Count++
 	if !made.IsZero() && (l.First.IsZero() || made.Before(l.First)) {
