@@ -100,7 +100,6 @@ func (h *Handler) Flush() {
 	}
 }
 
-// note takes the names of stream and shard from an attribute.
 func (h *Handler) note(a slog.Attr) {
 	if h.grouped {
 		return
