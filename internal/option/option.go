@@ -102,7 +102,6 @@ func Errorf(format string, args ...any) error {
 	return &namedError{format: strings.ReplaceAll(format, "%w", "%v"), args: args, err: fmt.Errorf(format, args...)}
 }
 
-// namedError is an error that names settings.
 type namedError struct {
 	format string
 	args   []any
@@ -131,7 +130,6 @@ func Text(err error, naming Naming) string {
 	return text
 }
 
-// unwrap returns the errors that err wraps.
 func unwrap(err error) []error {
 	switch e := err.(type) {
 	case interface{ Unwrap() error }:
