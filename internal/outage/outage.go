@@ -134,7 +134,6 @@ func (l *Log) OK(dependency string) {
 	l.removeLater(name, g)
 }
 
-// removeLater has a group removed once it has worked for restFor.
 func (l *Log) removeLater(name string, g *group) {
 	g.resting = time.AfterFunc(restFor, func() {
 		l.mu.Lock()
