@@ -272,7 +272,6 @@ type logHandler struct {
 	written *writtenDay
 }
 
-// writtenDay is the day of the last line.
 type writtenDay struct {
 	sync.Mutex
 	day string
