@@ -216,7 +216,6 @@ func (u *uploader) post(ctx context.Context, body []byte) error {
 	return nil
 }
 
-// lost logs that spans did not arrive.
 func (u *uploader) lost(err error) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
