@@ -161,9 +161,8 @@ func (e *entitlement) wait(ctx context.Context) error {
 	return e.err
 }
 
-// compare compares all databases once. Rows that survived outweigh those of another database, which
-// outweigh a database that says neither. Databases of which the bus has nothing do not count,
-// unless that is all of them.
+// Rows that survived outweigh those of another database, which outweigh a database that says
+// neither. Databases of which the bus has nothing do not count, unless that is all of them.
 func (e *entitlement) compare(ctx context.Context) (ended bool, err error) {
 	var mu sync.Mutex
 	var survived, answered, away bool

@@ -327,8 +327,6 @@ func (a *App) NATSURL() string {
 // so to collect more often costs next to nothing.
 const gcPercent = 50
 
-// setGCPercent sets gcPercent unless the environment sets GOGC or GOMEMLIMIT, and returns a
-// function that undoes it.
 func setGCPercent() (undo func()) {
 	if os.Getenv("GOGC") != "" || os.Getenv("GOMEMLIMIT") != "" {
 		return func() {}

@@ -62,9 +62,8 @@ func logFindings(ctx context.Context, cfg *config.Config, d *database, shards fu
 	}
 }
 
-// logMerged logs notes as information and other findings as warnings. Findings that differ only in
-// their subject share a line. It leaves out those that block a stream, because the log has them as
-// the error that stopped the stream or as an outage.
+// It leaves out those that block a stream, because the log has them as the error that stopped the
+// stream or as an outage.
 func logMerged(ctx context.Context, logger *slog.Logger, findings []inspect.Finding) {
 	for _, m := range check.Merge(findings) {
 		if m.Blocks() {
@@ -252,7 +251,6 @@ type deletedSample struct {
 	now  time.Time
 }
 
-// mostWords bounds the values that a finding names.
 const mostWords = 5
 
 func (s *deletedSample) add(page *source.Page) {

@@ -83,8 +83,7 @@ func (a *admissions) scanOnce() (scan scanner, forget func(stream string)) {
 	return scan, forget
 }
 
-// newLineage returns what compares a database with the bus before this process publishes. comes is
-// that of lineage.Options, once that of querySource.
+// comes is that of lineage.Options, once that of querySource.
 func (a *admissions) newLineage(d *database, scan scanner, comes func(stream string) bool, once bool) *lineage.Check {
 	cfg := a.cfg
 	o := lineage.Options{Reader: a.reader, Scan: scan, Streams: lineageStreams(cfg, d.Source), Table: tableOf(cfg, a.sources), Since: a.sinceOf, Comes: comes}

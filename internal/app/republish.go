@@ -52,7 +52,6 @@ func (h health) Republish(ctx context.Context, request httpapi.RepublishRequest)
 	return answer, nil
 }
 
-// saveRepublish makes a request durable in the store, and has the shards know of it.
 func (h health) saveRepublish(ctx context.Context, request *httpapi.RepublishRequest, of *config.Stream, shards []*shard.Shard) (answer httpapi.Republished, err error) {
 	if err := h.refuseCommand(of.Name); err != nil {
 		return answer, err

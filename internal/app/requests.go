@@ -84,8 +84,7 @@ func noTable(stream *config.Stream, table string) error {
 	return fmt.Errorf("%w with a table %.100q: stream %s has %s", httpapi.ErrNoStream, table, stream.Name, strings.Join(stream.Tables, ", "))
 }
 
-// savePause makes a pause durable in the store, or its end, and has the shards of the stream do as
-// the store says then. It returns since when each of them is paused, and the stream under no name.
+// It returns since when each of the shards is paused, and the stream under no name.
 func (h health) savePause(ctx context.Context, request *httpapi.PauseRequest) (since map[string]time.Time, err error) {
 	if err := h.refuseCommand(request.Stream); err != nil {
 		return nil, err
@@ -214,8 +213,7 @@ func ResendEach(ctx context.Context, found []deadletter.Message, dryRun bool, se
 	return all, nil
 }
 
-// resendTable sends dead letters of one table, a request after the other. What the owner cannot do
-// is left; the error is that of ctx.
+// What the owner cannot do is left; the error is that of ctx.
 func resendTable(ctx context.Context, left []*Resent, dryRun bool, send Resend) error {
 	for len(left) > 0 {
 		request := httpapi.ResendRequest{Stream: left[0].Stream, Shard: left[0].Shard, DryRun: dryRun}

@@ -211,7 +211,6 @@ func (s *Sources) whileUp(ctx context.Context, d *database) (context.Context, co
 	}
 }
 
-// sourceWithin is how long a source may take to answer.
 const sourceWithin = 3 * time.Second
 
 func (d *database) named(err error) error {

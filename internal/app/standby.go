@@ -33,7 +33,6 @@ func groupOf(cfg *config.Config) string {
 	return fmt.Sprintf("%s.%d", cfg.Standby.Group, cfg.Share.Index)
 }
 
-// standbyGroup returns the name of the group on the bus.
 func standbyGroup(cfg *config.Config) string {
 	return shared(cfg).Group(groupOf(cfg))
 }
@@ -147,7 +146,6 @@ func advertised(ctx context.Context, addr net.Addr, bus []string) string {
 	return net.JoinHostPort(host, port)
 }
 
-// lookupLimit bounds the lookup of the names of the bus's hosts.
 const lookupLimit = 2 * time.Second
 
 // localIP returns the address from which this host reaches one of hosts, each host:port, else the

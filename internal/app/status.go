@@ -143,7 +143,6 @@ func allOf(sources []httpapi.DependencyStatus) *httpapi.DependencyStatus {
 	return all
 }
 
-// used notes what has answered at least once.
 func (h health) used(status *httpapi.Status, sources []httpapi.DependencyStatus) {
 	yes := true
 	if h.committer.Saved() {

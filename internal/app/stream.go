@@ -89,7 +89,6 @@ func countTables(cfg *config.Config) int {
 	return n
 }
 
-// openView makes the view of a stream with what it needs for entities that move.
 func (s *appStream) openView(cfg *config.Config, p *parts) (err error) {
 	if s.keys, err = newKeys(cfg, s, p.sources, func(d *database) chan struct{} { return d.keys }); err != nil {
 		return err
