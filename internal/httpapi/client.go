@@ -150,8 +150,6 @@ func fetch[T any](ctx context.Context, c *Client, r request) (answer T, err erro
 	return none, c.refusal(code, body, r.otherwise)
 }
 
-// refusal returns the error of a request that was refused: the reason that bridge gives, or that no
-// bridge has answered.
 func (c *Client) refusal(code int, body []byte, what string) error {
 	var no refused
 	if json.Unmarshal(body, &no) == nil && no.Error != "" {

@@ -107,7 +107,6 @@ func reconcileHandler(d func() Daemon) http.Handler {
 	})
 }
 
-// modeOf parses the parameters dryRun and allowDeletes, and refuses misspelt ones.
 func modeOf(query url.Values) (mode reconcile.Mode, err error) {
 	parameters, err := parametersOf(query, "dryRun", "allowDeletes")
 	for name, to := range map[string]*bool{"dryRun": &mode.DryRun, "allowDeletes": &mode.AllowDeletes} {

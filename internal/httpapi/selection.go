@@ -61,8 +61,7 @@ func selectionOf(query url.Values) (s selection, working bool, err error) {
 	return s, working, nil
 }
 
-// apply lists the selected streams, with a summary of all their shards, and the selected shards of
-// each. status is the caller's own, but for the shards.
+// status is the caller's own, but for the shards.
 func (s *selection) apply(status *Status) {
 	status.Totals = totalsOf(status.Streams)
 	status.Streams = s.listStreams(status.Streams, status.Totals)
@@ -104,8 +103,7 @@ func (s *selection) listStreams(all []StreamStatus, totals *Totals) []StreamStat
 	return append([]StreamStatus{}, matching[first:min(first+s.streams, len(matching))]...)
 }
 
-// selectsStream reports whether a stream is named or has a selected shard. One without shards is
-// selected by its name alone.
+// One without shards is selected by its name alone.
 func (s *selection) selectsStream(stream *StreamStatus) bool {
 	if s.stream != "" {
 		return s.stream == stream.Name
@@ -159,8 +157,7 @@ func (s *selection) list(stream *StreamStatus) []shard.Status {
 	return list
 }
 
-// statusHandler answers with the status of this process, or with ?working=true of the one that
-// works. The differences of dry runs name entities: they are for callers that may read rows.
+// The differences of dry runs name entities: they are for callers that may read rows.
 func statusHandler(works *forwarder) http.Handler {
 	own := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		selected, _, err := selectionOf(r.URL.Query())

@@ -98,7 +98,6 @@ func (a *answers) check(method, path string, status int, header http.Header, bod
 	return nil
 }
 
-// template returns the path of the document that path is of.
 func (a *answers) template(path string) (string, bool) {
 	got := strings.Split(path, "/")
 	for template := range a.document["paths"].(map[string]any) {
@@ -153,7 +152,6 @@ func (a *answers) checkEvents(body []byte) error {
 	}
 }
 
-// schema returns the schema that the names lead to.
 func (a *answers) schema(at []string) (*jsonschema.Schema, error) {
 	var pointer strings.Builder
 	pointer.WriteString(resource + "#")
