@@ -153,7 +153,6 @@ func (p *process) writeInit(ctx context.Context, variable, table, path string) e
 	return p.print(fmt.Sprintf("%s\n\n  bridge check --env-file %s\n  bridge run --env-file %[2]s\n", about, path))
 }
 
-// draft is a file of variables for one stream.
 type draft struct {
 	stream, table string
 	d             *source.Description

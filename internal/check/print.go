@@ -103,7 +103,6 @@ func streamGroups(cfg *config.Config, inspected map[store.Key]source.TableInspec
 	return groups
 }
 
-// shownMatches is how many tables of a pattern are named.
 const shownMatches = 5
 
 func orderOf(tables []source.TableInspection) string {

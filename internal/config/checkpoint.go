@@ -260,7 +260,6 @@ func (l *loader) connections(s *Source, global int) int {
 	return most
 }
 
-// setFingerprints notes what the environment says about limits, and about all else.
 func setFingerprints(c *Config, env environment) {
 	limit := map[string]bool{prefix + rateName: true, prefix + "SOURCE_" + connectionsName: true}
 	for i := range c.Streams {
