@@ -87,7 +87,6 @@ func RunInside(ctx context.Context, o InsideOptions, do func(context.Context, In
 	return app.Daemon().Status(), cmp.Or(err, ctx.Err())
 }
 
-// inside is a bridge inside a command.
 type inside struct {
 	health
 	// mode is that of the reconciles that Begin begins in a dry run.

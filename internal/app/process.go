@@ -263,7 +263,6 @@ var errStopping = errors.New("bridge is stopping")
 // configuration is in force again.
 var errFormer = errors.New("the former configuration goes on")
 
-// replace closes the app that has ended, and opens another one.
 func (p *Process) replace(ctx context.Context, next *reload) error {
 	p.opening.Lock()
 	defer p.opening.Unlock()
