@@ -101,6 +101,7 @@ func (w *world) do(name string, words []string) bool {
 		w.mu.Lock()
 		w.demand = w.Number(words[0])
 		w.mu.Unlock()
+		w.apply(&store.Batch{Shards: []store.ShardChange{{Key: key, Parts: []store.Part{{Kind: store.Reconcile, Number: store.AnsweringRun}}}}})
 	case "answered": // the demands that were, in all
 		w.Want(w.answered, words)
 	default:

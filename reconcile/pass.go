@@ -1,6 +1,7 @@
 package reconcile
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -58,13 +59,24 @@ type pass struct {
 
 // begin finds out where to start and what may be judged.
 func (p *pass) begin(ctx context.Context) error {
+	// Before the run on record is loaded, from which a new demand removes that it answers the last.
+	p.demand = demandOf(p.opts.Owner)
 	last, err := p.lastRun(ctx)
 	if err != nil {
 		return err
 	}
-	p.demand = demandOf(p.opts.Owner)
 	if _, err := p.reach(); err != nil {
 		return err
+	}
+	cutShort := !p.mode.DryRun && !last.Started.IsZero() && last.Ended.IsZero()
+	started := time.Now()
+	if p.resumed = cutShort && (!p.demand.due || last.answers); !p.resumed && p.demand.due && !p.mode.DryRun {
+		// What is demanded from now on removes it.
+		answers := store.Part{Kind: store.Reconcile, Number: store.AnsweringRun, Bytes: encode(started.UnixNano())}
+		if err := p.apply(ctx, store.ShardChange{Parts: []store.Part{answers}}); err != nil {
+			return err
+		}
+		p.demand = demandOf(p.opts.Owner)
 	}
 	if err := p.readServer(ctx); err != nil {
 		return err
@@ -81,11 +93,8 @@ func (p *pass) begin(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	cutShort := !p.mode.DryRun && !last.Started.IsZero() && last.Ended.IsZero()
 	// Invariant 5: agreement to deletes does not hold for a table that is read much later.
 	allowed := p.mode.AllowDeletes || cutShort && last.Allowed && time.Since(last.Started) < allowedFor
-	// Where the owner demands a run, the whole table is compared.
-	p.resumed = cutShort && !p.demand.due
 	if p.resumed {
 		last.Allowed = allowed
 		last.Bound = min(last.Bound, reach)
@@ -93,7 +102,7 @@ func (p *pass) begin(ctx context.Context) error {
 		p.same(p.page.Server)
 	} else {
 		p.run = Run{
-			Started: time.Now(), Clock: p.page.Now, Bound: reach, Server: p.page.Server,
+			Started: started, Clock: p.page.Now, Bound: reach, Server: p.page.Server,
 			Allowed: allowed, Guard: last.Guard, Verified: last.Verified,
 		}
 	}
@@ -241,6 +250,9 @@ type Run struct {
 	// Verified is the database's clock up to which all commits are known to be published, from the
 	// last run that ended well.
 	Verified time.Time
+
+	// answers says that it began behind the last demand of the owner.
+	answers bool
 }
 
 // LoadRun returns the run on record of a shard, and false if there is none.
@@ -249,12 +261,16 @@ func LoadRun(ctx context.Context, s Store, key store.Key) (run Run, found bool, 
 		if err != nil {
 			return Run{}, false, err
 		}
+		if part.Number == store.AnsweringRun {
+			run.answers = bytes.Equal(part.Bytes, encode(run.Started.UnixNano()))
+			continue
+		}
 		if err := json.Unmarshal(part.Bytes, &run); err != nil {
 			return Run{}, false, damaged(key, err)
 		}
-		return run, true, nil
+		found = true
 	}
-	return Run{}, false, nil
+	return run, found, nil
 }
 
 func damaged(key store.Key, err error) error {
@@ -266,7 +282,7 @@ func (p *pass) save(ctx context.Context) error {
 	if p.mode.DryRun || p.beyond {
 		return nil
 	}
-	change := store.ShardChange{Key: p.key()}
+	var change store.ShardChange
 	if p.drop {
 		change.Clear = []store.Kind{store.AbsentEntities}
 	}
@@ -276,12 +292,18 @@ func (p *pass) save(ctx context.Context) error {
 		p.run.Waiting += uint64(len(p.waiting))
 	}
 	change.Parts = append(change.Parts, store.Part{Kind: store.Reconcile, Bytes: encode(p.run)})
-	err := p.retry(ctx, "save the reconcile run", func() error {
-		return p.opts.Committer.Apply(ctx, &store.Batch{Shards: []store.ShardChange{change}})
-	})
+	err := p.apply(ctx, change)
 	clear(p.waiting)
 	p.waiting, p.drop, p.saved = p.waiting[:0], false, time.Now()
 	return err
+}
+
+// apply applies a change of what is on record.
+func (r *Reconciler) apply(ctx context.Context, change store.ShardChange) error {
+	change.Key = r.key()
+	return r.retry(ctx, "save the reconcile run", func() error {
+		return r.opts.Committer.Apply(ctx, &store.Batch{Shards: []store.ShardChange{change}})
+	})
 }
 
 func encode(v any) []byte {

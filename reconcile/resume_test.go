@@ -174,6 +174,22 @@ func TestADemandBeginsARunOnRecordAgain(t *testing.T) {
 	w.play("demand 7; want scanned=10 deleted=20 gone=20; answered 7; compare")
 }
 
+// TestARunThatAnswersADemandGoesOn where it was cut short, unless there is another demand since.
+func TestARunThatAnswersADemandGoesOn(t *testing.T) {
+	for script, want := range map[string]string{
+		"":                    "scanned=30 modified=1 resumed; answered 7; want scanned=30 modified=1",
+		"cut 2; cut 2":        "scanned=30 modified=1 resumed; answered 7; want scanned=30 modified=1",
+		"demand 8":            "scanned=30 modified=2; answered 8; want scanned=30",
+		"demand 8; cut 2":     "scanned=30 modified=2; answered 8; want scanned=30",
+		"demand 8; cut 4":     "scanned=30 modified=2 resumed; answered 8; want scanned=30",
+		"cut 2; demand 8":     "scanned=30 modified=2; answered 8; want scanned=30",
+	} {
+		w := newWorld(t, event.Capability)
+		w.fill("a", 30)
+		w.play("demand 7; cut 4; update 2 a2 2; update 28 a28 2; " + script + "; want " + want)
+	}
+}
+
 // TestReleaseComparesIDsInOnePass has rows with the even ids, and some that appeared under odd ones
 // long after GAP_TTL: the ledger in the checkpoint says which, and the table is read once, in
 // pages.

@@ -93,7 +93,7 @@ const (
 	Ahead
 	// Published: the rows that were published last.
 	Published
-	// Reconcile: the run of reconcile and what it has found.
+	// Reconcile: the run of reconcile and what it has found, number 0; [AnsweringRun].
 	Reconcile
 	// AbsentEntities: the entities that were found absent and wait for the end of the run.
 	AbsentEntities
@@ -109,6 +109,10 @@ const (
 	LateEntities
 	kinds
 )
+
+// AnsweringRun is the number of the part of the kind Reconcile that says which run began behind the
+// last demand for one: when it did, as its reconcile writes it. The next demand removes the part.
+const AnsweringRun = 1
 
 // Part is one of the values that are too large, or change too rarely, for Progress. A store does
 // not look into it.

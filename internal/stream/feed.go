@@ -328,7 +328,7 @@ func (c *change) demandAll(ctx context.Context) error {
 			return err
 		}
 		s.mu.Lock()
-		s.progress.SetReconcileDue(true)
+		s.progress.Demand()
 		s.mu.Unlock()
 	}
 	return nil

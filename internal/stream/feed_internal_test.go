@@ -63,6 +63,8 @@ func newLateFeed(t *testing.T, kept store.Store, bound int) *lateFeed {
 		Stream: "s", View: v, Movers: movers, Store: kept, Shards: []FeedShard{{Name: "a"}}, Known: []string{"gone"},
 		Committer: NewCommitter(lateStore{kept, f}, store.Image{}, outage.New(slog.New(slog.DiscardHandler))),
 	})
+	answers := store.Part{Kind: store.Reconcile, Number: store.AnsweringRun, Bytes: []byte("1")}
+	must.OK(t, kept.Apply(t.Context(), &store.Batch{Shards: []store.ShardChange{{Key: store.Key{Stream: "s", Shard: "a"}, Parts: []store.Part{answers}}}}))
 	// Else a reconcile is due because the store was empty.
 	must.OK(t, f.Follow(t.Context()))
 	return f
@@ -86,13 +88,18 @@ func (f *lateFeed) late(shard string, from, to int) {
 }
 
 // want fails the test unless so many entities wait, and a reconcile of the table is due or not by
-// the store.
+// the store: then none that has begun answers it.
 func (f *lateFeed) want(waiting int, due bool) {
 	f.t.Helper()
 	p, _, err := f.kept.Progress(f.t.Context(), store.Key{Stream: "s", Shard: "a"})
 	must.OK(f.t, err)
-	if got := f.opts.Movers.Waiting(); got != waiting || p.ReconcileDue != due {
-		f.t.Errorf("%d entities wait, want %d; a reconcile is due: %v, want %v", got, waiting, p.ReconcileDue, due)
+	answers := false
+	for _, err := range f.kept.Parts(f.t.Context(), store.Key{Stream: "s", Shard: "a"}, store.Reconcile, 0) {
+		must.OK(f.t, err)
+		answers = true
+	}
+	if got := f.opts.Movers.Waiting(); got != waiting || p.ReconcileDue != due || answers == due {
+		f.t.Errorf("%d entities wait, want %d; a reconcile is due: %v, want %v; one that has begun answers it: %v", got, waiting, p.ReconcileDue, due, answers)
 	}
 }
 
@@ -152,6 +159,13 @@ func TestTooManyLateEntities(t *testing.T) {
 		f.want(0, false)
 		f.late("a", 0, maxLate+1)
 		f.want(0, true)
+		before, _ := f.Due("a")
+		f.runs("a")
+		f.End("a")
+		f.runs("a")
+		if now, due := f.Due("a"); !due || now != before {
+			t.Errorf("a table that begins again demands another reconcile: %d, %v", now, due)
+		}
 	})
 	t.Run("for the queue", func(t *testing.T) {
 		f := newLateFeed(t, memory.New(), 2)

@@ -124,6 +124,9 @@ func (p *Progress) SetReconcileDue(due bool) {
 	}
 }
 
+// Demand has a reconcile follow that begins behind the next change.
+func (p *Progress) Demand() { p.saved.ReconcileDue, p.demanded = true, true }
+
 // SetSnapshot sets the ids that START=latest still has to record, with the next change.
 func (p *Progress) SetSnapshot(r source.Range) { p.saved.Snapshot = r }
 

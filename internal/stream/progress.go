@@ -39,8 +39,9 @@ type Progress struct {
 	// noted are the rows of facts since the last change, tail the highest of the tail.
 	noted []uint64
 	tail  uint64
-	// count says that a message was met that counts.
-	count bool
+	// count says that a message was met that counts, demanded that the next change demands a
+	// reconcile.
+	count, demanded bool
 	// late is rule 27 in force: ids below low count as published. skip is up to where ids count as
 	// published for another reason, skipped up to where they were made so.
 	late          bool
@@ -199,7 +200,9 @@ func (p *Progress) Flush(now time.Time) (store.ShardChange, error) {
 // due: it finds what is not polled, and until then the floor holds (rule 16).
 func (p *Progress) rebuilt() bool {
 	made := p.head.rebuild && p.count
-	p.saved.ReconcileDue = p.saved.ReconcileDue || made
+	if made && !p.saved.ReconcileDue {
+		p.Demand()
+	}
 	return made
 }
 
@@ -270,6 +273,10 @@ func (p *Progress) change(now time.Time) (store.ShardChange, error) {
 		c.Parts = append(c.Parts, store.Part{Kind: store.Noted, Number: number})
 	}
 	p.former = nil
+	if p.demanded {
+		c.Parts = append(c.Parts, store.Part{Kind: store.Reconcile, Number: store.AnsweringRun})
+		p.demanded = false
+	}
 	if p.ledger == nil {
 		return c, nil
 	}

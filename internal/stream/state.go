@@ -56,10 +56,8 @@ type ShardState struct {
 	newest []published.Row
 	origin published.Origin
 	// demands counts how often a reconcile was demanded, granted is the number of the last demand
-	// that was. Both are read without the lock, too. dropped counts those of all shards of the
-	// Feed.
+	// that was. Both are read without the lock, too.
 	demands, granted atomic.Uint64
-	dropped          *atomic.Uint64
 }
 
 type readRow struct {
@@ -70,7 +68,7 @@ type readRow struct {
 // newState returns the state of a shard that keeps so many of the rows published last. Read ones
 // replace at most half of them: what identifies a row is not on the bus.
 func (f *Feed) newState(rows int, options ledger.Options) *ShardState {
-	return &ShardState{options: options, most: max(1, cmp.Or(rows, published.DefaultRows)/2), dropped: &f.dropped}
+	return &ShardState{options: options, most: max(1, cmp.Or(rows, published.DefaultRows)/2)}
 }
 
 // Lock has the progress be the caller's until unlock is called. Facts may come in at any time, so
@@ -128,7 +126,7 @@ func (s *ShardState) advance(r *Read) (c store.ShardChange, err error) {
 	if s.unread {
 		return c, endUnread(errProgress)
 	}
-	if due := s.demand() > max(s.granted.Load(), r.Compared); due || r.Compared > 0 {
+	if due := s.demands.Load() > max(s.granted.Load(), r.Compared); due || r.Compared > 0 {
 		s.progress.SetReconcileDue(due)
 	}
 	s.againChanged = s.again.Advance(r.Republished, r.Now) || s.againChanged
@@ -221,9 +219,7 @@ func (s *ShardState) restore(list *published.Log) {
 	list.Add(rows)
 }
 
-func (s *ShardState) isDue() bool { return s.demand() > s.granted.Load() }
-
-func (s *ShardState) demand() uint64 { return s.demands.Load() + s.dropped.Load() }
+func (s *ShardState) isDue() bool { return s.demands.Load() > s.granted.Load() }
 
 // Begin opens the progress of a shard that begins to run, until end, and the list of rows published
 // last.
@@ -248,7 +244,7 @@ func (f *Feed) Begin(ctx context.Context, name string, options ledger.Options, r
 	s.restore(list)
 	s.progress.learn()
 	s.running = true
-	if s.progress.State().ReconcileDue {
+	if s.progress.State().ReconcileDue && !s.isDue() {
 		s.demands.Add(1)
 	}
 	return s, list, nil
@@ -302,5 +298,5 @@ func (f *Feed) SetNewest(name string, rows []published.Row, origin published.Ori
 // the last demand. It waits for nobody.
 func (f *Feed) Due(name string) (demand uint64, due bool) {
 	s := f.shards[name]
-	return s.demand(), s.isDue()
+	return s.demands.Load(), s.isDue()
 }
