@@ -91,7 +91,11 @@ func (r *Run) countLive(entry *store.Change) {
 }
 
 func (r *Run) found() Found {
-	return Found{Rows: r.Scanned, Live: r.Entities, Gone: r.Gone, Expired: r.Expired}
+	f := Found{Rows: r.Scanned, Live: r.Entities, Gone: r.Gone, Expired: r.Expired}
+	if r.Tripped > 0 {
+		f.Live = min(f.Live, r.Tripped)
+	}
+	return f
 }
 
 // nominateAbsent nominates the entities that wait, unless the guard trips.
@@ -128,7 +132,7 @@ func (p *pass) nominateAbsent(ctx context.Context) error {
 	if p.mode.DryRun {
 		return nil
 	}
-	p.run.Guard = ""
+	p.run.Guard, p.run.Tripped = "", 0
 	for p.run.Judged < p.run.Waiting {
 		var entities [][]byte
 		err := p.retry(ctx, "read what waits in the checkpoint", func() (err error) {
@@ -237,7 +241,7 @@ func (p *pass) finish(ctx context.Context) error {
 		return err
 	}
 	if p.guard != "" {
-		p.run.Guard = p.guard
+		p.run.Guard, p.run.Tripped = p.guard, p.run.found().Live
 	}
 	p.run.Ended, p.beyond = time.Now(), false
 	// What still waits is dropped: the next run finds it again.

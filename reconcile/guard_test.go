@@ -103,6 +103,24 @@ func testHeldBack(t *testing.T, rows int, happen func(*world)) {
 	w.compare()
 }
 
+// TestGuardStaysTripped though runs add as many entities as are gone, and the tail more: a person
+// agrees, or what is gone comes back.
+func TestGuardStaysTripped(t *testing.T) {
+	renamed := ""
+	for id := 1; id <= 60; id++ {
+		renamed += fmt.Sprintf("; update %d b%d 1", id, id)
+	}
+	for _, way := range []string{
+		"want-allowed scanned=160 deleted=60 gone=60; compare", "fill a 60; want scanned=220; compare",
+	} {
+		w := newWorld(t, event.Capability)
+		w.options.PageRows = 1000
+		w.fill("a", 60)
+		w.play("gone a 1-60" + renamed + "; want scanned=60 added=60 gone=60 guard unverified; want scanned=60 gone=60 guard unverified; " +
+			"fill c 100; want scanned=160 gone=60 guard unverified; " + way)
+	}
+}
+
 func TestGuardLetsReplacedRowsPass(t *testing.T) {
 	for _, behind := range []bool{false, true} {
 		t.Run(fmt.Sprintf("tail behind: %v", behind), inBubble(func(t *testing.T) {

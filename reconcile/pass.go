@@ -103,7 +103,7 @@ func (p *pass) begin(ctx context.Context) error {
 	} else {
 		p.run = Run{
 			Started: started, Clock: p.page.Now, Bound: reach, Server: p.page.Server,
-			Allowed: allowed, Guard: last.Guard, Verified: last.Verified,
+			Allowed: allowed, Guard: last.Guard, Tripped: last.Tripped, Verified: last.Verified,
 		}
 	}
 	if p.run.Verified.After(p.page.Now) {
@@ -243,8 +243,9 @@ type Run struct {
 	// Expired counts the rows that expired lately, of entities that are deleted already.
 	Expired uint64
 	// Guard says why no delete is published until a person agrees; empty while the guard has not
-	// tripped.
-	Guard string
+	// tripped. Tripped is how many entities lived then: those that were added since hide nothing.
+	Guard   string
+	Tripped uint64
 	// Allowed says that a person has agreed to the deletes of this run.
 	Allowed bool
 	// Verified is the database's clock up to which all commits are known to be published, from the

@@ -177,12 +177,12 @@ func TestADemandBeginsARunOnRecordAgain(t *testing.T) {
 // TestARunThatAnswersADemandGoesOn where it was cut short, unless there is another demand since.
 func TestARunThatAnswersADemandGoesOn(t *testing.T) {
 	for script, want := range map[string]string{
-		"":                    "scanned=30 modified=1 resumed; answered 7; want scanned=30 modified=1",
-		"cut 2; cut 2":        "scanned=30 modified=1 resumed; answered 7; want scanned=30 modified=1",
-		"demand 8":            "scanned=30 modified=2; answered 8; want scanned=30",
-		"demand 8; cut 2":     "scanned=30 modified=2; answered 8; want scanned=30",
-		"demand 8; cut 4":     "scanned=30 modified=2 resumed; answered 8; want scanned=30",
-		"cut 2; demand 8":     "scanned=30 modified=2; answered 8; want scanned=30",
+		"":                "scanned=30 modified=1 resumed; answered 7; want scanned=30 modified=1",
+		"cut 2; cut 2":    "scanned=30 modified=1 resumed; answered 7; want scanned=30 modified=1",
+		"demand 8":        "scanned=30 modified=2; answered 8; want scanned=30",
+		"demand 8; cut 2": "scanned=30 modified=2; answered 8; want scanned=30",
+		"demand 8; cut 4": "scanned=30 modified=2 resumed; answered 8; want scanned=30",
+		"cut 2; demand 8": "scanned=30 modified=2; answered 8; want scanned=30",
 	} {
 		w := newWorld(t, event.Capability)
 		w.fill("a", 30)
