@@ -44,6 +44,9 @@ func TestEdges(t *testing.T) {
 			latest; row changed 1 0; row marked 1 0; row purged 1 0; row never 1 1; run; saved 4; running;
 			update 1 changed 2 0; update 2 marked 1 1; delete 3 4; nominate 1-4 purged never;
 			said Modified changed=2, Deleted marked, Deleted purged`,
+		"one of them that is another entity since, as its key was updated while a reconcile is due behind a lost store": `
+			latest; row a 1 0; row b 1 0; row c 1 0; run; recorded; row d 1 0; said Added d=1; stop; lost; run; reaches;
+			nominate 1-3; update 2 B 1 0; nominate 1-3; says Added B=1; nominate b; says Added B=1, Deleted b; stop`,
 	})
 	instantly(t, "a nomination that cannot be judged is not judged", func(t *testing.T) {
 		b := newViewBench(t, false)

@@ -1,6 +1,7 @@
 package shard
 
 import (
+	"cmp"
 	"context"
 	"maps"
 	"slices"
@@ -27,7 +28,7 @@ type entities struct {
 	ready     bool
 	keys      []byte
 	decisions []stream.Decision
-	formers   [][]byte
+	formers   []store.Change
 	// warned says that the log has a row with NULL in its key.
 	warned bool
 	// waits are closed as former entities that were nominated leave the queue.
@@ -77,8 +78,15 @@ func (e *entities) decide(ctx context.Context, b *batch, rows []source.Row) ([]s
 	}
 	e.decisions = e.decisions[:0]
 	floor := e.gaps.floor()
+	below := 0
+	for below < len(e.rows) && e.rows[below].ID <= floor && !e.shareIDs() {
+		below++
+	}
+	if err := e.findFormers(ctx, e.rows[:below]); err != nil {
+		return nil, err
+	}
 	for from := 0; from < len(e.rows); {
-		// Rule 16: what was not committed when the shard began is published.
+		// Rule 16: what was not committed when the shard began, or was of another key, is news.
 		below, to := e.isBelow(floor, from), from+1
 		for to < len(e.rows) && e.isBelow(floor, to) == below {
 			to++
@@ -112,7 +120,23 @@ func (e *entities) shrink() {
 
 // isBelow reports whether row i is recorded and not published where the view has nothing of it.
 func (e *entities) isBelow(floor uint64, i int) bool {
-	return e.rows[i].ID <= floor && !e.gaps.missing(e.rows[i].ID)
+	id := e.rows[i].ID
+	_, other := slices.BinarySearchFunc(e.formers, id, func(c store.Change, id uint64) int { return cmp.Compare(c.Entry.Row, id) })
+	return id <= floor && !other && !e.gaps.missing(id)
+}
+
+// findFormers sets e.formers to the entities that rows had before.
+func (e *entities) findFormers(ctx context.Context, rows []stream.Row) error {
+	return e.retrier.readStore(ctx, func() (err error) {
+		e.formers, err = e.opts.View.Formers(ctx, e.opts.Name, rows, e.formers[:0])
+		return err
+	})
+}
+
+// shareIDs reports whether several rows may have one id.
+func (e *entities) shareIDs() bool {
+	columns := e.gaps.reader.columns
+	return columns != nil && columns.IDFormat != ""
 }
 
 // read sets e.rows to what rows say of their entities.
@@ -209,15 +233,12 @@ func (e *entities) nominate(decisions []stream.Decision) {
 // of a key leaves no row of them. Movers proves that (invariant 5). A read by key may lack rows of
 // an id.
 func (e *entities) nominateFormers(ctx context.Context, byKey bool) error {
-	if columns := e.gaps.reader.columns; byKey && columns != nil && columns.IDFormat != "" {
+	if byKey && e.shareIDs() {
 		return nil
 	}
-	err := e.retrier.readStore(ctx, func() (err error) {
-		e.formers, err = e.opts.View.Formers(ctx, e.opts.Name, e.rows, e.formers[:0])
-		return err
-	})
+	err := e.findFormers(ctx, e.rows)
 	for _, former := range e.formers {
-		e.waits[e.opts.Movers.Nominate(e.opts.Name, former)] = struct{}{}
+		e.waits[e.opts.Movers.Nominate(e.opts.Name, former.Entity)] = struct{}{}
 	}
 	clear(e.formers)
 	return err

@@ -280,9 +280,9 @@ func (v *View) absent(c *Claims, d *Decision, i int) {
 }
 
 // Formers appends to dst the entities that rows of a shard had when they were published last, and
-// have no more: their keys were updated. Look each up before anything is concluded. The rows
-// ascend, and have all of an id.
-func (v *View) Formers(ctx context.Context, shard string, rows []Row, dst [][]byte) ([][]byte, error) {
+// have no more, in the order of the rows: their keys were updated. Look each up before anything is
+// concluded. The rows ascend, and have all of an id.
+func (v *View) Formers(ctx context.Context, shard string, rows []Row, dst []store.Change) ([]store.Change, error) {
 	var list []store.Change
 	for len(rows) > 0 {
 		n := 1
@@ -321,7 +321,7 @@ func rowsOf(rows []Row, id uint64) []Row {
 
 // appendFormers appends the entities of list, all that were published last with one id, that none
 // of the rows with that id has.
-func appendFormers(dst [][]byte, list []store.Change, rows []Row) [][]byte {
+func appendFormers(dst, list []store.Change, rows []Row) []store.Change {
 	if len(rows) == 0 {
 		return dst
 	}
@@ -334,7 +334,7 @@ func appendFormers(dst [][]byte, list []store.Change, rows []Row) [][]byte {
 	}
 	for _, known := range list {
 		if !has[string(known.Entity)] && !bytes.Equal(rows[0].Entity, known.Entity) {
-			dst = append(dst, known.Entity)
+			dst = append(dst, known)
 		}
 	}
 	return dst
