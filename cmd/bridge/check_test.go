@@ -29,7 +29,6 @@ func examined(env settingsOf, groups []check.Group, args ...string) outcome {
 	return outcome{status: status, out: out.String(), err: errs.String()}
 }
 
-// groupsWith are groups of which the stream has findings.
 func groupsWith(findings ...inspect.Finding) []check.Group {
 	return []check.Group{
 		{Kind: "source", Report: inspect.Report{Summary: "MariaDB 11.8.3 at db:3306"}},

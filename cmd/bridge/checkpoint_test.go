@@ -27,7 +27,6 @@ var (
 	other = store.Key{Stream: "orders", Shard: "t_1"}
 )
 
-// inStore calls do with the open checkpoint at path.
 func inStore(t *testing.T, path string, do func(store.Store)) {
 	t.Helper()
 	s, err := pebble.Open(t.Context(), path, pebble.Options{})
@@ -40,7 +39,6 @@ func inStore(t *testing.T, path string, do func(store.Store)) {
 	}
 }
 
-// apply applies a batch to the checkpoint at path.
 func apply(t *testing.T, path string, b store.Batch) {
 	t.Helper()
 	inStore(t, path, func(s store.Store) {
@@ -50,7 +48,6 @@ func apply(t *testing.T, path string, b store.Batch) {
 	})
 }
 
-// putPart saves one part of a shard in the checkpoint at path.
 func putPart(t *testing.T, path string, key store.Key, parts ...store.Part) {
 	t.Helper()
 	apply(t, path, store.Batch{Shards: []store.ShardChange{{Key: key, Parts: parts}}})
@@ -103,7 +100,6 @@ func filled(t *testing.T) (settingsOf, string) {
 	return settingsOf{"BRIDGE_CHECKPOINT_URL": "file:" + path}, path
 }
 
-// writerFunc is a function that is written to.
 type writerFunc func([]byte) (int, error)
 
 func (f writerFunc) Write(b []byte) (int, error) { return f(b) }
@@ -132,7 +128,6 @@ func shown(t *testing.T, env settingsOf) []checkpointView {
 	return list.Checkpoints
 }
 
-// after returns what the checkpoint at path holds.
 func after(t *testing.T, path string) (image store.Image) {
 	t.Helper()
 	inStore(t, path, func(s store.Store) {

@@ -26,7 +26,6 @@ import (
 	"example.org/bridge/internal/terminal"
 )
 
-// outcome is what a command line leads to.
 type outcome struct {
 	status      int
 	out, err    string
@@ -271,12 +270,10 @@ func TestEnvFile(t *testing.T) {
 	})
 }
 
-// The environments of tests.
 type settingsOf = configtest.Env
 
 var minimal, with = configtest.Minimal, configtest.With
 
-// load reads a configuration that must be right.
 func load(t *testing.T, env settingsOf) *config.Config {
 	t.Helper()
 	cfg, err := config.Load(env.Environ(), &config.Redactor{})
@@ -313,7 +310,6 @@ func TestLogger(t *testing.T) {
 	})
 }
 
-// fakeTerminal is a terminal as far as its mode tells.
 type fakeTerminal struct{ bytes.Buffer }
 
 func (*fakeTerminal) Stat() (fs.FileInfo, error) { return terminalInfo{}, nil }

@@ -20,7 +20,6 @@ import (
 // The files that run bridge in containers are compared with the configuration, because no test
 // starts an engine.
 
-// top is the top of the repository.
 const top = "../../"
 
 // tree is a YAML document; get and list return an empty one where there is nothing.
@@ -47,7 +46,6 @@ func (t tree) text(key string) string {
 	return text
 }
 
-// documents parses a YAML file.
 func documents(t *testing.T, file string) []tree {
 	t.Helper()
 	text, err := os.ReadFile(top + file)
@@ -57,7 +55,6 @@ func documents(t *testing.T, file string) []tree {
 	return parse(t, string(text))
 }
 
-// imageEnv returns what the Dockerfile sets.
 func imageEnv(t *testing.T) settingsOf {
 	t.Helper()
 	text, err := os.ReadFile(top + "Dockerfile")
@@ -199,7 +196,6 @@ func TestDockerfileRunsWhatThereIs(t *testing.T) {
 	}
 }
 
-// page returns a page of the documentation.
 func page(t *testing.T, file string) string {
 	t.Helper()
 	text, err := os.ReadFile(top + file)
@@ -242,7 +238,6 @@ func TestEventsPageShowsTheGoldenEvents(t *testing.T) {
 	}
 }
 
-// subjectOf returns the subject of an event by default.
 func subjectOf(t *testing.T, body string) string {
 	t.Helper()
 	var e struct {

@@ -43,7 +43,6 @@ func example(t *testing.T, name string) string {
 // kubernetesVersion is the one that charts are rendered for and manifests are compared with.
 const kubernetesVersion = "1.31"
 
-// helm runs helm in a folder.
 func helm(t *testing.T, dir string, args ...string) ([]byte, error) {
 	t.Helper()
 	home := t.TempDir()
@@ -55,13 +54,11 @@ func helm(t *testing.T, dir string, args ...string) ([]byte, error) {
 	}.Try(t)
 }
 
-// helmTemplate renders a chart as a release in the namespace default.
 func helmTemplate(t *testing.T, chart, release string, args ...string) ([]byte, error) {
 	t.Helper()
 	return helm(t, chart, append([]string{"template", release, ".", "--kube-version", kubernetesVersion + ".0"}, args...)...)
 }
 
-// render renders the chart with arguments for helm.
 func render(t *testing.T, args ...string) string {
 	t.Helper()
 	text, err := helmTemplate(t, chart, "bridge", args...)
@@ -96,7 +93,6 @@ func TestHelmMakesTheManifests(t *testing.T) {
 	}
 }
 
-// helmCases are ways to use the chart, by arguments for helm.
 var helmCases = map[string][]string{
 	"as it is, with a secret that exists": {"--set", "secrets.create=false,secrets.name=mine"},
 	"all that there is": {
@@ -189,7 +185,6 @@ var operatorFields = regexp.MustCompile(`^(apiVersion|kind|metadata\.(name|label
 	`|(podMetricsEndpoints|endpoints)\.(port|path|scheme|interval|scrapeTimeout|tlsConfig|relabelings\.(targetLabel|replacement))` +
 	`|groups\.(name|rules\.(alert|expr|for|labels|annotations))))$`)
 
-// mustBeFields fails the test for a field that is not among operatorFields.
 func mustBeFields(t *testing.T, at string, value any) {
 	t.Helper()
 	if operatorFields.MatchString(at) {
@@ -275,7 +270,6 @@ func TestHelmSidecarOfAnotherChart(t *testing.T) {
 	}
 }
 
-// parse returns the documents of a text of YAML.
 func parse(t *testing.T, text string) (all []tree) {
 	t.Helper()
 	decoder := yaml.NewDecoder(strings.NewReader(text))

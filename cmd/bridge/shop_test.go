@@ -38,7 +38,6 @@ func (s *shop) exec(statement string) {
 	s.Exec(s.t, statement)
 }
 
-// call is mustCall.
 func (s *shop) call(status int, words, line string) {
 	s.t.Helper()
 	mustCall(s.t, s.env, status, words, line)
@@ -173,7 +172,6 @@ func TestReconcileAlone(t *testing.T) {
 	})
 }
 
-// contents returns all files in a folder, with their names.
 func contents(t *testing.T, path string) string {
 	t.Helper()
 	var all strings.Builder
@@ -191,7 +189,6 @@ func contents(t *testing.T, path string) string {
 	return all.String()
 }
 
-// messages returns how many messages of the shop are on the bus.
 func (s *shop) messages() int {
 	s.t.Helper()
 	got := outcome{}.call(s.env, "verify", "--json")
