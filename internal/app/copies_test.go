@@ -136,7 +136,6 @@ func newOnBus(t *testing.T, names ...string) *household {
 	return h
 }
 
-// isRead waits until the table of a stream was read.
 func (h *household) isRead(stream string) {
 	h.t.Helper()
 	h.eventually(stream+" is read", func() bool {

@@ -16,7 +16,6 @@ import (
 	sourcememory "example.org/bridge/source/sourcetest/memory"
 )
 
-// newServed returns a household whose entities are shown.
 func newServed(t *testing.T) *household {
 	h := newHousehold(t, "moves")
 	h.cfg.Serve = true

@@ -169,7 +169,6 @@ func TestAMissingTokenIsANote(t *testing.T) {
 	}
 }
 
-// brokenInspector is a source that panics when it is looked at.
 type brokenInspector struct{ source.Source }
 
 func (brokenInspector) Inspect(context.Context, []source.Expected, int) source.Inspection {

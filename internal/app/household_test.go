@@ -89,7 +89,6 @@ func emptyHousehold(t *testing.T, env configtest.Env) *household {
 	return h
 }
 
-// configure has the household have a configuration with these variables.
 func (h *household) configure(env configtest.Env) {
 	h.t.Helper()
 	all := configtest.Env{
@@ -195,7 +194,6 @@ func (h *household) update(table string, id uint64, name, state string) {
 	h.tables[table].Update(id, name, state, time.Now().UTC().Format("2006-01-02 15:04:05.000000"))
 }
 
-// eventually waits for a condition.
 func (h *household) eventually(what string, is func() bool) {
 	h.t.Helper()
 	until(h.t, what, func() any { return fmt.Sprint(h.folded(), h.history()) }, is)
@@ -209,7 +207,6 @@ func (h *household) sent(do func()) {
 	h.eventually("something is published", func() bool { return h.bus.Publishes() > before })
 }
 
-// published waits until the bus ends with a state of an entity.
 func (h *household) published(name, state string) {
 	h.t.Helper()
 	h.eventually(name+" is "+state, func() bool { return h.folded()[name] == state })
@@ -252,7 +249,6 @@ func (h *household) reconciled() (differences uint64) {
 	return differences
 }
 
-// said is what a message says.
 type said struct {
 	name, state string
 	message     *sink.Message
@@ -304,7 +300,6 @@ func before(a, b *sink.Message) bool {
 	return a.State.Epoch < b.State.Epoch || a.State.Epoch == b.State.Epoch && a.State.Seq < b.State.Seq
 }
 
-// history returns all messages.
 func (h *household) history() string {
 	var text strings.Builder
 	for _, topic := range h.topics {
@@ -317,7 +312,6 @@ func (h *household) history() string {
 	return text.String()
 }
 
-// page returns the rows of a table.
 func (h *household) page(table string) (page source.Page) {
 	h.t.Helper()
 	if err := h.tables[table].Read(h.t.Context(), source.Query{Limit: 1000}, &page); err != nil {
@@ -326,7 +320,6 @@ func (h *household) page(table string) (page source.Page) {
 	return page
 }
 
-// rows returns the state of each entity in the tables.
 func (h *household) rows() map[string]string {
 	states := make(map[string]string)
 	for table := range h.tables {

@@ -16,7 +16,6 @@ import (
 	"example.org/bridge/sink"
 )
 
-// list waits until the full list is in a state.
 func (h *household) list(state stream.RepublishState) (list *shard.RepublishStatus) {
 	h.t.Helper()
 	until(h.t, "the full list is "+string(state), func() any { return fmt.Sprintf("%+v", h.app.Daemon().Status().Streams[0].List) }, func() bool {
@@ -119,7 +118,6 @@ func (h *household) halfListed() {
 	})
 }
 
-// republishAll asks for a full list.
 func (h *household) republishAll(want error) {
 	h.t.Helper()
 	h.republish(httpapi.RepublishRequest{All: true}, want)

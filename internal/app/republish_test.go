@@ -26,7 +26,6 @@ func (h *household) republish(r httpapi.RepublishRequest, want error) (done http
 	return done
 }
 
-// asked waits until what was asked of a table is in a state.
 func (h *household) asked(table string, state stream.RepublishState) (r *shard.RepublishStatus) {
 	h.t.Helper()
 	h.eventually(fmt.Sprintf("what was asked of %s is %s", table, state), func() bool {

@@ -33,7 +33,6 @@ func until(t *testing.T, what string, state func() any, is func() bool) {
 	}
 }
 
-// runner is an App or a Process.
 type runner interface {
 	Run(context.Context) error
 	Close() error

@@ -42,7 +42,6 @@ func (s *household) nothingOfAnother() {
 	}
 }
 
-// shard returns the status of a table.
 func (s *household) shard(name string) *shard.Status {
 	all := s.app.Daemon().Status().Streams[0].Shards
 	return &all[slices.IndexFunc(all, func(one shard.Status) bool { return one.Shard == name })]
