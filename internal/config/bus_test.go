@@ -111,7 +111,6 @@ func TestDelivery(t *testing.T) {
 	})
 }
 
-// traced loads a configuration with variables of OpenTelemetry.
 func traced(t *testing.T, secrets *Redactor, variables ...string) (*Config, error) {
 	t.Helper()
 	return Load(append(with("BRIDGE_TRACE", "on").Environ(), variables...), secrets)

@@ -113,12 +113,10 @@ func TestStreamPrefixes(t *testing.T) {
 	})
 }
 
-// The environments of tests.
 type settingsOf = configtest.Env
 
 var minimal, with = configtest.Minimal, configtest.With
 
-// load reads a configuration that must be right.
 func load(t *testing.T, env settingsOf) *Config {
 	t.Helper()
 	cfg, err := Load(env.Environ(), &Redactor{})

@@ -30,7 +30,6 @@ const (
 
 const updateCommand = "go test ./internal/config -run Reference -update"
 
-// groupNotes stand below the titles of the groups.
 var groupNotes = map[string]string{
 	"Defaults for all streams": "A stream overrides them by a variable of its own: BRIDGE_STREAM_ORDERS_POLL_INTERVAL for the stream orders.",
 	"Kafka":                    "For the sink kafka: only. With another sink they are checked, and a warning says that they have no effect.",
@@ -75,7 +74,6 @@ func exampleFile() string {
 	return b.String()
 }
 
-// exampleOrFirst is the example, or the first of the values allowed.
 func (v *Variable) exampleOrFirst() string {
 	if v.example == "" && v.oneOf != nil {
 		return v.oneOf[0]
@@ -121,7 +119,6 @@ func referencePage(t *testing.T) string {
 // isFile reports whether a variable names the file of a secret that has a variable, too.
 func (v *Variable) isFile() bool { return strings.HasPrefix(v.doc, "File that holds ") }
 
-// code puts a default that is a value into backticks.
 func code(v Variable) string {
 	if v.def == "" || v.required {
 		return v.Fallback()
@@ -129,7 +126,6 @@ func code(v Variable) string {
 	return "`" + v.def + "`"
 }
 
-// wrap breaks text into lines of at most width characters where words allow.
 func wrap(text string, width int) []string {
 	var lines []string
 	line := ""

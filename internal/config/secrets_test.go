@@ -11,7 +11,6 @@ import (
 	"example.org/bridge/tests/testall"
 )
 
-// secretFile writes a file and returns its path.
 func secretFile(t *testing.T, text string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "secret")
@@ -21,7 +20,6 @@ func secretFile(t *testing.T, text string) string {
 	return path
 }
 
-// rewrite replaces the text of a file.
 func rewrite(t *testing.T, path, text string) {
 	t.Helper()
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
