@@ -80,7 +80,6 @@ func TestOpenAPI(t *testing.T) {
 	}
 }
 
-// object is a JSON object.
 type object = map[string]any
 
 // optional are members that a request may lack, narrower what members are checked for beside their
@@ -151,7 +150,6 @@ func (s *schemas) of(t reflect.Type) object {
 	return nil
 }
 
-// ref returns a reference to the schema of a struct.
 func (s *schemas) ref(t reflect.Type) object {
 	name, doc := strings.ToUpper(t.Name()[:1])+t.Name()[1:], s.comments[t.PkgPath()+"."+t.Name()]
 	if elsewhere := named[t]; elsewhere != "" {

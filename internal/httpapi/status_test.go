@@ -39,7 +39,6 @@ func ofManyTables() *httpapitest.Daemon {
 	}}}
 }
 
-// selected returns the status that a query selects.
 func selected(t *testing.T, d *httpapitest.Daemon, query string) (status httpapi.Status, body string) {
 	t.Helper()
 	code, body := httpapitest.Request(t, d, "GET", "/api/v1/status"+query)
@@ -165,7 +164,6 @@ func TestSummaryHasTheWorstTable(t *testing.T) {
 	}
 }
 
-// post sends a body to be resent and returns the answer.
 func post(t *testing.T, d httpapi.Daemon, path, body, origin string) (status int, text string) {
 	w, r := httptest.NewRecorder(), httpapitest.NewRequest(t, "POST", path, strings.NewReader(body))
 	if origin != "" {

@@ -31,7 +31,6 @@ func publish(d *httpapitest.Daemon, value string) {
 	})
 }
 
-// listening is a tail under way.
 type listening struct {
 	items chan httpapi.TailItem
 	ended chan error
@@ -58,7 +57,6 @@ func listenTo(t *testing.T, client *httpapi.Client, stream string) *listening {
 
 const value = `{"meta":{"time":1700000000123},"data":{"n":12345678901234567890.10,"html":"<b>"}}`
 
-// wantEvent checks the event that publish has offered.
 func wantEvent(t *testing.T, l *listening) {
 	t.Helper()
 	one := <-l.items

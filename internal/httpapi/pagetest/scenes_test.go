@@ -30,7 +30,6 @@ type scene struct {
 
 func (s *scene) Status() httpapi.Status { return s.status() }
 
-// scenes are what the page is tested and shown with.
 func scenes() map[string]*scene {
 	of := func(streams func() []httpapi.StreamStatus, change ...func(*httpapi.Status)) *scene {
 		return &scene{&httpapitest.Daemon{}, func() httpapi.Status {
@@ -83,7 +82,6 @@ func hour(around uint32, name string) []uint32 {
 	return minutes
 }
 
-// table is a shard that runs.
 func table(name string, position uint64, perMinute uint32) shard.Status {
 	s := shard.Status{
 		Shard: name, State: "running", Position: position, Highest: position + 14, LagSeconds: ptr(0.4), LastPoll: before(time.Second),
@@ -272,10 +270,8 @@ func starting() []httpapi.StreamStatus {
 	return all
 }
 
-// shared is a process of a share.
 func shared(s *httpapi.Status) { s.Share = &share.Share{Index: 2, Number: 8} }
 
-// waits is a process that waits in its standby group.
 func waits(s *httpapi.Status) {
 	s.Standby = &standby.Status{
 		Group: "shop", Member: "b", Host: "node-2", Working: "a", WorkingHost: "node-1", WorkingAddr: "node-1:8080", Since: before(3 * time.Hour),

@@ -10,7 +10,6 @@ import (
 	"example.org/bridge/tests/must"
 )
 
-// shot is a picture of a scene.
 type shot struct {
 	URL    string   `json:"url"`
 	Width  int      `json:"width"`
