@@ -14,7 +14,6 @@ import (
 	"example.org/bridge/source"
 )
 
-// load reads a configuration that must be right.
 func load(t *testing.T, env configtest.Env) *config.Config {
 	t.Helper()
 	cfg, err := config.Load(env.Environ(), &config.Redactor{})
@@ -240,7 +239,6 @@ func TestWhatCannotBeReadBack(t *testing.T) {
 	}
 }
 
-// groupsWith are groups of which the stream has findings.
 func groupsWith(findings ...inspect.Finding) []Group {
 	return []Group{
 		{Kind: "source", Report: inspect.Report{Summary: "MariaDB 11.8.3 at db:3306"}},
@@ -252,7 +250,6 @@ func found(severity inspect.Severity, subject string) inspect.Finding {
 	return inspect.Finding{Severity: severity, Code: inspect.Stride, Subject: subject, What: "is " + severity.String(), Do: "fix it", Statement: "FIX " + subject + ";"}
 }
 
-// asJSON returns what --json prints.
 func asJSON(t *testing.T, groups []Group) []byte {
 	t.Helper()
 	text, err := json.Marshal(NewReport(groups, strings.ToLower))

@@ -136,7 +136,6 @@ func read(t *testing.T, file string) []byte {
 	return text
 }
 
-// logsPage is docs/logs.md.
 func logsPage(t *testing.T, all map[string]*logged) string {
 	t.Helper()
 	sections := make(map[string][]string)

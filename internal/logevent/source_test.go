@@ -43,7 +43,6 @@ type scanner struct {
 	constants map[string]string
 }
 
-// scan reads all packages.
 func scan(t *testing.T) *scanner {
 	t.Helper()
 	s := &scanner{fset: token.NewFileSet()}
@@ -67,7 +66,6 @@ func scan(t *testing.T) *scanner {
 	return s
 }
 
-// read reads the files of one folder.
 func (s *scanner) read(path, folder string) error {
 	names, err := filepath.Glob(filepath.Join(path, "*.go"))
 	if err != nil {
@@ -129,7 +127,6 @@ func (s *scanner) text(e ast.Expr) (string, bool) {
 	return "", false
 }
 
-// calls finds the calls of one declaration.
 func (s *scanner) calls(folder string, d ast.Decl) {
 	ast.Inspect(d, func(n ast.Node) bool {
 		call, ok := n.(*ast.CallExpr)
@@ -174,7 +171,6 @@ func lastName(e ast.Expr) string {
 	return ""
 }
 
-// level returns the level of a call.
 func level(method string, before []ast.Expr) string {
 	name := strings.TrimSuffix(method, "Context")
 	if !strings.HasPrefix(name, "Log") {

@@ -32,7 +32,6 @@ func open(t *testing.T, c *tracingtest.Collector, change func(*Options)) (tracer
 	return tracer, log
 }
 
-// named returns the spans with a name.
 func named(spans []tracingtest.Span, name string) (some []tracingtest.Span) {
 	for _, s := range spans {
 		if s.Name == name {
