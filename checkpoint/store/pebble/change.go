@@ -272,8 +272,7 @@ func (w *writer) mayBe(stream uint32, hash uint64) bool {
 	return !w.fresh.lacks(stream, hash) && !w.forgotten[stream]
 }
 
-// hash changes the locations of a hash: each of its entities has one. group are the changes of
-// entities with the hash.
+// hash changes the locations of a hash, of which each entity has one; group has its changes.
 func (w *writer) hash(former *finder, group []ordered) {
 	all, stream, hash := w.targets, group[0].stream, group[0].hash
 	stays := func(one ordered) bool { return all[one.index].replaced || all[one.index].there }

@@ -51,7 +51,6 @@ func TestMain(m *testing.M) {
 	}
 }
 
-// child returns a command that plays a part on the store at path.
 func child(part, path string) *exec.Cmd {
 	c := exec.Command(os.Args[0], path)
 	c.Env = append(os.Environ(), childVar+"="+part)
@@ -82,7 +81,6 @@ func applyForEver(s *Store) error {
 	}
 }
 
-// waitForEnd keeps the store open until it is killed.
 func waitForEnd(*Store) error {
 	fmt.Println("open")
 	_, err := io.Copy(io.Discard, os.Stdin)
@@ -209,7 +207,6 @@ func TestASecondProcessIsRefusedUntilTheFirstOneEnds(t *testing.T) {
 	openTest(t, path)
 }
 
-// fillDisk makes files hit a limit of their size, and lifts the limit again.
 func fillDisk(s *Store) error {
 	signal.Ignore(syscall.SIGXFSZ)
 	ctx := context.Background()

@@ -94,8 +94,7 @@ func (f *folder) acquire(ctx context.Context, how int, wait time.Duration) error
 	}
 }
 
-// check reports whether the folder holds a store of this format. The error wraps errUnusable where
-// the store has to be set aside.
+// The error wraps errUnusable where the store has to be set aside.
 func (f *folder) check() (exists bool, err error) {
 	text, err := os.ReadFile(f.in(formatFile))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -273,8 +272,7 @@ func (d *disk) sync(do func() error) error {
 	return err
 }
 
-// pass returns err after a pause, for which Pebble makes another file. It is an outage until one
-// is durable.
+// pass returns err after a pause. It is an outage until a file is durable.
 func (d *disk) pass(err error) error {
 	if d.fault.CompareAndSwap(nil, &err) {
 		d.unsynced.Store(&err)

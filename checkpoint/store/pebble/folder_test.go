@@ -15,7 +15,6 @@ import (
 	"example.org/bridge/tests/testall"
 )
 
-// filled makes a closed store with n batches.
 func filled(t *testing.T, n uint64) (path string) {
 	t.Helper()
 	path = filepath.Join(t.TempDir(), "store")
@@ -27,7 +26,6 @@ func filled(t *testing.T, n uint64) (path string) {
 	return path
 }
 
-// largest returns the largest of Pebble's files that match.
 func largest(t *testing.T, path, pattern string) string {
 	t.Helper()
 	names, err := filepath.Glob(filepath.Join(path, dbFolder, pattern))
@@ -123,7 +121,6 @@ func TestWhatCannotBeOpened(t *testing.T) {
 	}
 }
 
-// flip damages one byte of a file.
 func flip(t *testing.T, name string, at int) {
 	t.Helper()
 	b := read(t, name)

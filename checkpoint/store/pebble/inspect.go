@@ -83,8 +83,7 @@ func absolute(path string) string {
 	return full
 }
 
-// access returns an error unless files can be made in a folder, by the user that counts for files,
-// as the kernel judges an open.
+// access judges as the kernel does an open, by the user that counts for files.
 func access(dir string) error {
 	return unix.Faccessat(unix.AT_FDCWD, dir, unix.W_OK|unix.X_OK, unix.AT_EACCESS)
 }

@@ -64,7 +64,6 @@ func mustFind(t *testing.T, path string, want inspect.Code) store.Inspection {
 	return found
 }
 
-// files returns the bytes of all files in a folder.
 func files(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	all := map[string]string{}

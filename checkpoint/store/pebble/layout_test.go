@@ -12,7 +12,6 @@ import (
 	"example.org/bridge/tests/testall"
 )
 
-// decoders decode a value and encode it again.
 var decoders = []struct {
 	name   string
 	recode func(b []byte) ([]byte, error)
@@ -36,7 +35,6 @@ var decoders = []struct {
 	{"shard", func(b []byte) ([]byte, error) { n, err := decodeName(shardName, b); return appendName(nil, n), err }},
 }
 
-// samples are values of each decoder.
 func samples() [][]byte {
 	p, zero := storetest.Progress(7), store.Progress{}
 	live, absent, r := storetest.Entry(4), storetest.Entry(2), storetest.Registration(1)

@@ -190,15 +190,13 @@ func (f *folder) open(opts Options, readOnly bool) (*Store, error) {
 	return s, nil
 }
 
-// reading is the file system of a store that is read. The folder's lock stands for Pebble's, which
-// lets only one in.
+// reading locks nothing: the folder's lock stands for Pebble's, which lets only one in.
 type reading struct{ vfs.FS }
 
 // Lock does nothing.
 func (reading) Lock(string) (io.Closer, error) { return io.NopCloser(nil), nil }
 
-// isOutage reports whether err comes from the system, not from the contents of files. A file that
-// is missing is damage.
+// isOutage reports whether err comes from the system. A file that is missing is damage.
 func isOutage(err error) bool {
 	var errno syscall.Errno
 	return errors.As(err, &errno) && errno != syscall.ENOENT && errno != syscall.EINVAL

@@ -159,15 +159,13 @@ func (s *Store) unpack(at location, value []byte) (store.Entry, error) {
 	return e, err
 }
 
-// finder finds entries by their entities, in one image. Hashes are often unknown and are looked up
-// by the filters of files; an entry mostly lies where it is looked for, and its filters would take
-// memory for nothing.
+// finder finds entries in one image. Hashes are often unknown and are looked up by the filters of
+// files; an entry mostly lies where it is looked for, and needs none.
 type finder struct {
 	hashes  *pebble.Iterator
 	entries *pebble.Iterator
 	key     []byte
-	// err is the first error: an iterator forgets it with its next seek, and what is behind it
-	// would look unknown.
+	// err is the first error: an iterator forgets it with its next seek.
 	err error
 }
 
@@ -238,8 +236,7 @@ func (s *Store) Lookup(ctx context.Context, stream string, asks []store.Ask, dst
 	return dst, s.failed(err)
 }
 
-// lookup finds entries: first where asks say, then by their hashes. Seeks are fastest in the order
-// of keys.
+// lookup looks first where asks say, then by hashes. Seeks are fastest in the order of keys.
 func (s *Store) lookup(f *finder, stream string, number uint32, asks []store.Ask, into []store.Entry) {
 	// Behind the iterator: batches applied from now on are not in its image.
 	fresh := s.fresh.Load()
