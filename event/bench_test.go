@@ -8,7 +8,6 @@ import (
 	"example.org/bridge/source"
 )
 
-// benchTable is a row of about 300 bytes.
 func benchTable() *table {
 	return newTable(
 		cell{"id", source.Int, 0, "123456789"},

@@ -32,8 +32,7 @@ func (d *Deletion) Says(c source.Column, v []byte) bool {
 	return v != nil && d.names(c, v)
 }
 
-// names reports whether v is one of the values: numbers as numbers, times that begin so, all else
-// without regard to letter case.
+// names compares numbers as numbers, times by their beginning, all else whatever the letter case.
 func (d *Deletion) names(c source.Column, v []byte) bool {
 	for _, value := range d.Values {
 		switch c.Kind {

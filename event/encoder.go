@@ -26,8 +26,7 @@ type Encoder struct {
 	options Options
 	plan    *plan
 	types   eventTypes
-	// origin is the JSON between meta.time and the members of data, row the one between them and
-	// the row's id.
+	// origin is the JSON between meta.time and the members, row that between them and the row's id.
 	origin, row []byte
 
 	identity *identity

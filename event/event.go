@@ -259,9 +259,8 @@ func words(name string) []string {
 	return list
 }
 
-// beginsWord reports whether the upper-case letter at i, which is not the first of the name, begins
-// a word: after anything but an upper-case letter ("appId", "v2Id"), or as the last upper-case one
-// before a lower-case one ("URLPath").
+// beginsWord reports whether the upper-case letter at i, not the first, begins a word: after
+// anything but one ("appId", "v2Id"), or as the last before a lower-case letter ("URLPath").
 func beginsWord(runes []rune, i int) bool {
 	if !unicode.IsUpper(runes[i]) {
 		return false

@@ -10,13 +10,10 @@ import (
 	"example.org/bridge/source"
 )
 
-// readAt is the database's clock of the tests.
 var readAt = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
-// none stands for a column role that the table does not have.
 const none = -1
 
-// table is a shape with one row.
 type table struct {
 	columns source.Columns
 	values  [][]byte
@@ -51,13 +48,11 @@ func (t *table) add(c cell) {
 	}
 }
 
-// row returns the row under an id, which becomes the first value too.
 func (t *table) row(id uint64) event.Row {
 	t.values[0] = strconv.AppendUint(nil, id, 10)
 	return event.Row{Row: source.Row{ID: id, Values: t.values}, Read: readAt}
 }
 
-// index returns the index of a column.
 func (t *table) index(name string) int {
 	for i, c := range t.columns.List {
 		if c.Name == name {
@@ -75,7 +70,6 @@ func (t *table) key(names ...string) *table {
 	return t
 }
 
-// keyOfAll makes every column a part of the key.
 func (t *table) keyOfAll() *table {
 	t.columns.Key = nil
 	for i := range t.columns.List {
@@ -94,7 +88,6 @@ func options() event.Options {
 	}
 }
 
-// encode returns the event of a row under o.
 func encode(t *testing.T, o event.Options, rows *table, row event.Row) event.Event {
 	t.Helper()
 	_, ev, err := bind(t, o, rows).Append(nil, row)
@@ -104,7 +97,6 @@ func encode(t *testing.T, o event.Options, rows *table, row event.Row) event.Eve
 	return ev
 }
 
-// bind returns an encoder that is ready for the rows of a table.
 func bind(t testing.TB, o event.Options, rows *table) *event.Encoder {
 	t.Helper()
 	encoder, err := event.NewEncoder(o)
@@ -117,7 +109,6 @@ func bind(t testing.TB, o event.Options, rows *table) *event.Encoder {
 	return encoder
 }
 
-// document is an event as a consumer reads it.
 type document struct {
 	Meta struct {
 		ID, Type, Version string

@@ -53,8 +53,7 @@ func (f *finding) moment() time.Time {
 	return f.time
 }
 
-// write appends the value of a message, which is an event, and adds the values that became null to
-// bad.
+// write adds the values that became null to bad.
 func (e *Encoder) write(dst []byte, f *finding, bad *int) ([]byte, error) {
 	switch e.options.Format {
 	case FormatCloudEvents:
@@ -132,8 +131,7 @@ func AppendURI[T string | []byte](dst []byte, domain, stream T) []byte {
 	return appendPercent(append(dst, '/'), stream)
 }
 
-// appendPercent appends text with every byte percent-encoded that is not unreserved in a URI (RFC
-// 3986, section 2.3).
+// appendPercent encodes each byte that is not unreserved in a URI (RFC 3986, section 2.3).
 func appendPercent[T string | []byte](dst []byte, text T) []byte {
 	for i := range len(text) {
 		b := text[i]
@@ -207,8 +205,7 @@ func (e *Encoder) encode(buf []byte, f finding) ([]byte, Event, error) {
 	return out, ev, nil
 }
 
-// appendMembers appends the members of data that are columns, each with a comma after it, and adds
-// the values that became null to bad.
+// appendMembers puts a comma after each member, and adds the values that became null to bad.
 func (e *Encoder) appendMembers(dst []byte, f *finding, bad *int) ([]byte, error) {
 	for _, m := range f.said {
 		dst = append(append(append(append(dst, m.Name...), ':'), m.Value...), ',')

@@ -12,7 +12,6 @@ import (
 	"example.org/bridge/source"
 )
 
-// otherFormats are the formats besides that of the golden files of events.
 var otherFormats = []event.Format{event.FormatCloudEvents, event.FormatRow}
 
 // TestGoldenFormats fixes the bytes of a golden event in each other format, and that it stays the
@@ -47,7 +46,6 @@ func TestGoldenFormats(t *testing.T) {
 	}
 }
 
-// equalEvents compares what does not depend on the format.
 func equalEvents(a, b *event.Event) bool {
 	return a.ID == b.ID && a.UUID == b.UUID && a.Type == b.Type && a.Version == b.Version && a.Schema == b.Schema && a.Op == b.Op && a.Reason == b.Reason &&
 		bytes.Equal(a.Key, b.Key) && a.Time.Equal(b.Time) && a.FromClock == b.FromClock && a.BadValues == b.BadValues && a.Digest == b.Digest
@@ -134,7 +132,6 @@ func TestTextIsEscapedWhereverTheByteStands(t *testing.T) {
 	}
 }
 
-// nested is a document of so many levels.
 func nested(levels int) string { return strings.Repeat("[", levels) + strings.Repeat("]", levels) }
 
 func TestMetaNamesTheInstallationAndNoHost(t *testing.T) {

@@ -10,7 +10,6 @@ import (
 	"example.org/bridge/source"
 )
 
-// tape hands out what a fuzzer wrote.
 type tape []byte
 
 func (t *tape) byte() byte {

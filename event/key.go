@@ -19,8 +19,7 @@ import (
 // keyTexts writes and reads the texts of keys. It reuses its memory and serves one goroutine.
 type keyTexts struct{ text []byte }
 
-// append appends the text of the entity key of a row: byte strings in base64, bits as a number, all
-// other values as they are.
+// append writes byte strings in base64, bits as a number, all other values as they are.
 func (t *keyTexts) append(dst []byte, columns *source.Columns, row [][]byte) []byte {
 	for n, i := range columns.Key {
 		if n > 0 {
@@ -96,8 +95,7 @@ func keyFault(key []byte, e *Encoder) error {
 	return fmt.Errorf("read the key %.80q: it does not hold the values of %d key columns of table %s", key, len(e.plan.columns.Key), e.options.Table)
 }
 
-// value returns the value whose text in a key is text. It is the inverse of appendValue, and
-// refuses what that does not write.
+// value is the inverse of appendValue, and refuses what that does not write.
 func (t *keyTexts) value(kind source.Kind, text []byte) (v []byte, ok bool) {
 	switch {
 	case text == nil:
@@ -175,9 +173,8 @@ func plainKeyBytes(value []byte) int {
 	return len(value)
 }
 
-// unprintable reports whether a rune beyond ASCII shows nothing, or changes how its neighbours
-// show. The list is fixed: with the tables of package unicode, which grow, a new version of Go
-// would give entities other keys.
+// unprintable runes beyond ASCII show nothing, or change how neighbours show. The list is fixed:
+// the tables of package unicode grow, and a new version of Go would give entities other keys.
 func unprintable(r rune) bool {
 	switch {
 	case r < 0xa0: // C1 controls

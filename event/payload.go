@@ -89,8 +89,7 @@ func (p *Payload) ContentType(columns *source.Columns) string {
 	return ""
 }
 
-// badHeader is what is wrong with a value that no header holds on every bus: NATS trims blanks, and
-// ends a header at a line break.
+// badHeader is refused for every bus: NATS trims blanks, and ends a header at a line break.
 const badHeader = "has a control character, or a blank at its beginning or end"
 
 // beside is the memory of what events say beside their payload.

@@ -8,7 +8,6 @@ import (
 	"example.org/bridge/source"
 )
 
-// outbox is a table whose rows are messages.
 func outbox(kind source.Kind, payload, trace any) *table {
 	return newTable(
 		cell{"id", source.Int, 0, "1"}, cell{"payload", kind, 0, payload}, cell{"trace_id", source.Text, 0, trace},

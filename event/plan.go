@@ -79,8 +79,7 @@ func (o Options) newPlan(columns *source.Columns) (*plan, error) {
 	members, faults := o.members(columns)
 	faults = append(faults, o.memberFaults(members)...)
 	if o.Kind == Capability {
-		// A deleted event says what was deleted. The id need not be a member unless rows share its
-		// number: data.row has it.
+		// The id need not be a member unless rows share its number: data.row has it.
 		for _, index := range columns.Key {
 			mapped := slices.ContainsFunc(members, func(m member) bool { return m.index == index })
 			if !mapped && (index != columns.ID || columns.IDFormat != "") {
@@ -159,8 +158,7 @@ func (o Options) memberFaults(members []member) []error {
 	return faults
 }
 
-// hashedColumns returns the columns of the digest: what says that a row was touched, not what
-// it says, is left out.
+// hashedColumns leaves out what says that a row was touched, not what it says.
 func hashedColumns(columns *source.Columns, members []member) []hashed {
 	var list []hashed
 	apart := []int{columns.ID, columns.Created, columns.Modified}

@@ -64,7 +64,6 @@ func TestSchemasRefuseWhatIsNoEvent(t *testing.T) {
 	}
 }
 
-// shapeOf returns the shape of the events of columns, the first of which is the id.
 func shapeOf(t *testing.T, bad event.BadValue, columns ...source.Column) event.Shape {
 	t.Helper()
 	o := options()

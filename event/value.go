@@ -14,8 +14,7 @@ import (
 	"example.org/bridge/source"
 )
 
-// maxDepth is how deep a JSON column may nest: encoding/json reads 10000 levels, two of which are
-// the event's own.
+// maxDepth is two levels, the event's own, below the 10000 that encoding/json reads.
 const maxDepth = 9998
 
 const (
@@ -117,8 +116,7 @@ func (s *values) appendTime(dst []byte, c *source.Column, v []byte) ([]byte, boo
 	return append(dst, 'Z', '"'), true
 }
 
-// appendClock appends v, a time of the column in UTC, as appendTime would: no calendar is needed
-// for that.
+// appendClock does as appendTime would for a time in UTC, without a calendar.
 func appendClock(dst []byte, c *source.Column, v []byte) []byte {
 	const day, second = len(time.DateOnly), len(time.DateTime)
 	dst = append(append(dst, '"'), v[:day]...)
@@ -244,8 +242,7 @@ func appendString(dst, text []byte) ([]byte, bool) {
 	return append(dst, '"'), true
 }
 
-// plainBytes returns how many of the eight bytes of w, the lowest first, are plain before one that
-// is not.
+// plainBytes returns how many bytes of w, the lowest first, are plain before one that is not.
 func plainBytes(w uint64) int {
 	const each = 0x0101010101010101
 	control := w - ' '*each
