@@ -40,7 +40,6 @@ var programs = sync.OnceValues(func() (dir string, err error) {
 	return dir, testenv.Build(dir, "examples", []string{"CGO_ENABLED=0"}, args...)
 })
 
-// play runs an example to its end and looks at what it has printed.
 func play(t *testing.T, line string, env ...string) {
 	t.Helper()
 	name, flags, _ := strings.Cut(line, " ")
