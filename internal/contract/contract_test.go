@@ -63,7 +63,6 @@ func stream(kind event.Kind, tables ...contract.Table) contract.Stream {
 	return contract.Stream{Name: "things", Domain: "example.com", Kind: kind, Tables: tables}
 }
 
-// compile returns the schemas of a stream as they are printed.
 func compile(t *testing.T, s contract.Stream) map[event.Op]*jsonschema.Schema {
 	t.Helper()
 	text, err := contract.Schemas([]contract.Stream{s})

@@ -28,7 +28,6 @@ func formatted(t *testing.T, kind event.Kind, format event.Format) contract.Stre
 	return s
 }
 
-// payloads returns a stream whose messages are a column of a kind.
 func payloads(t *testing.T, of source.Kind) contract.Stream {
 	t.Helper()
 	table := newTable(t, event.Release, event.NullBad, "outbox", everyKind(true))
