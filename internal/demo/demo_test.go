@@ -19,7 +19,6 @@ import (
 
 var noon = time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
 
-// message is one as bridge publishes it.
 func message(t *testing.T, kind, origin, table string, id int64, data map[string]any) *nats.Msg {
 	t.Helper()
 	data["row"] = map[string]any{"source": "app", "table": table, "id": id}
@@ -39,13 +38,11 @@ func order(t *testing.T, origin string, id int64) *nats.Msg {
 	return message(t, "OrderPublishedEvent", origin, Orders, id, map[string]any{"id": id, "customer": "ada", "totalCents": 1250})
 }
 
-// receipt is a message that is received at a time.
 type receipt struct {
 	m  *nats.Msg
 	at time.Time
 }
 
-// shown returns the lines that a screen prints.
 func shown(t *testing.T, s *screen, all ...receipt) []string {
 	t.Helper()
 	var b strings.Builder
@@ -116,7 +113,6 @@ func TestTheFirstLateOrderIsExplained(t *testing.T) {
 	}
 }
 
-// quiet is a bridge that publishes nothing.
 type quiet struct{ url string }
 
 func (q quiet) Run(ctx context.Context) error { <-ctx.Done(); return nil }

@@ -83,8 +83,7 @@ type shop struct {
 	writes    int
 }
 
-// run writes until ctx ends and returns nil then; orders that are being paid are inserted first. An
-// error of the database ends it.
+// run returns nil when ctx ends, after orders that are being paid are inserted.
 func (s *shop) run(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)
 	// loop calls write until ctx ends, with pauses of pause on average.

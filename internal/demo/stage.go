@@ -95,9 +95,8 @@ ones; "edit", the second cursor; "scan", a reconcile. To watch from outside:
 	return report, err
 }
 
-// play runs the bridge, the shop and the screen until the length is over, ctx ends or something
-// fails, and then until verify finds nothing wrong. It returns its last report, and when the shop
-// ended.
+// play ends the shop when the length is over or ctx ends, and the bridge when verify finds nothing
+// wrong. It returns verify's last report, and when the shop ended.
 func (s *Stage) play(ctx context.Context, shop *shop, screen *screen, subscription *nats.Subscription) (report *verify.Report, wrote time.Time, err error) {
 	group, all := errgroup.WithContext(context.WithoutCancel(ctx))
 	publishing, stopPublishing := context.WithCancel(all)
@@ -189,8 +188,7 @@ func parse(m *nats.Msg) (event, error) {
 
 func money(cents int64) string { return fmt.Sprintf("%d.%02d", cents/100, cents%100) }
 
-// screen prints events, one a line of at most 79 columns, under a header. The first late order is
-// explained. It is used by one goroutine.
+// screen prints events, one a line of at most 79 columns. It is used by one goroutine.
 type screen struct {
 	w      io.Writer
 	colour bool
