@@ -51,8 +51,7 @@ func CheckFilter(condition string) error {
 	return nil
 }
 
-// forbiddenParts begin comments, parameters or variables, or end the statement. A bracket quotes a
-// name in SQLite alone.
+// A bracket quotes a name in SQLite alone.
 var forbiddenParts = []struct{ text, what string }{
 	{";", "(the end of a statement)"}, {"--", "(a comment)"}, {"/*", "(a comment)"}, {"*/", "(a comment)"}, {"#", "(a comment)"},
 	{"?", "(a parameter)"}, {":", "(a parameter)"}, {"$", "(a parameter)"}, {"@", "(a variable)"}, {"[", "(a quote)"}, {"]", "(a quote)"},
@@ -227,8 +226,7 @@ func isNumber(s string) bool {
 	return s != "" && len(s) <= 9 && strings.Trim(s, "0123456789") == ""
 }
 
-// checkName refuses a name that is not "table" or "database.table". Ranges add digits only, so that
-// one name of an item stands for all.
+// checkName need not see every name of an item: ranges add digits only.
 func checkName(name, item string) error {
 	parts := strings.Split(name, ".")
 	if len(parts) > 2 {
@@ -271,8 +269,7 @@ func (s *Spec) Expire(q *Query, p *Page) {
 	})
 }
 
-// touched returns the moment that v, a MODIFIED, shows, the later one where the zone shows a time
-// twice: no row expires early.
+// touched returns the later moment where the zone shows a time twice: no row expires early.
 func (s *Spec) touched(column Column, v []byte) (time.Time, bool) {
 	t, ok := column.Time(v, s.Zone)
 	if !ok || column.Kind == Timestamp || s.Zone == nil {

@@ -108,8 +108,7 @@ func (f IDFormat) appendText(b, id []byte) []byte {
 	return b
 }
 
-// parseText returns the bytes of an id, nil where the text is that of none. Fold takes letters of
-// either case.
+// parseText returns nil for a text that is no id. fold takes letters of either case.
 func (f IDFormat) parseText(v []byte, fold bool) []byte {
 	size, width := f.size()
 	if len(v) != width {

@@ -252,8 +252,7 @@ func (p *Page) Cut() bool {
 	return n > 0
 }
 
-// slab allocates slices that do not move, and frees all of them at once. The zero value is ready
-// for use.
+// slab allocates slices that do not move, and frees all at once. The zero value is ready for use.
 type slab[T any] struct {
 	// arrays hold the values, in the first used ones; none of them moves.
 	arrays [][]T
@@ -287,8 +286,7 @@ func (s *slab[T]) alloc(n, size int) []T {
 	}
 }
 
-// reset frees all slices. It keeps arrays of up to keep values, and no more than twice the recent
-// use, except for an eighth of keep.
+// reset keeps arrays of up to keep values, and no more than twice the recent use or keep/leastKept.
 func (s *slab[T]) reset(keep int, wipe bool) {
 	used := 0
 	for _, array := range s.arrays[:s.used] {

@@ -49,8 +49,7 @@ func IsPattern(name string) bool { return strings.ContainsAny(name, "*?") }
 // MayShare reports whether a text can match two patterns, either of which may be a plain text.
 func MayShare(a, b string) bool { return meet(a, b, true) }
 
-// meet reports whether a text matches both a pattern and other, which is one too or stands for
-// itself.
+// meet reports whether a text matches both. other is a pattern only where both is set.
 func meet(pattern, other string, both bool) bool {
 	if !IsPattern(pattern) && !(both && IsPattern(other)) {
 		return pattern == other

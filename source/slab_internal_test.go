@@ -2,7 +2,6 @@ package source
 
 import "testing"
 
-// kept is how many values the arrays of s have room for.
 func (s *slab[T]) kept() (n int) {
 	for _, array := range s.arrays {
 		n += cap(array)

@@ -56,7 +56,6 @@ func page(column source.Column, now time.Time, value string) *source.Page {
 	return p
 }
 
-// refill makes a page be as page says.
 func refill(p *source.Page, column source.Column, now time.Time, value string) {
 	p.Reset()
 	p.Columns, p.Now = &source.Columns{List: []source.Column{{Name: "id", Kind: source.Int}, column}, Modified: 1}, now

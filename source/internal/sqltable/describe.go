@@ -47,8 +47,7 @@ func (t *Inspection) bestID() (best *Column) {
 	return best
 }
 
-// bestKey returns the columns of the smallest unique index that is not about the id and identifies
-// rows, nil if there is none.
+// bestKey returns the smallest unique index that identifies rows without the id, nil for none.
 func (t *Inspection) bestKey(id string) (best []string) {
 	for i := range t.Table.Indexes {
 		index := &t.Table.Indexes[i]
