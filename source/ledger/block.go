@@ -9,8 +9,7 @@ import (
 	"example.org/bridge/source"
 )
 
-// gap is a range of missing ids that were first missed at one moment, in microseconds of the
-// ledger's time.
+// gap is a range of ids first missed at one moment, in microseconds of the ledger's time.
 type gap struct {
 	source.Range
 	missed int64
@@ -19,8 +18,7 @@ type gap struct {
 // size is the number of ids in g; a gap never has all 2^64.
 func (g gap) size() uint64 { return g.Last - g.First + 1 }
 
-// block describes up to some hundreds of gaps, which are kept in the form in which they are saved,
-// or one wide gap, which is saved in the head.
+// block has up to some hundreds of gaps in their saved form, or a wide gap, which the head has.
 type block struct {
 	// key is at or below every id of the block and above every id of the block before.
 	key uint64
@@ -174,8 +172,7 @@ func (f *reader) gaps(yield func(gap) bool) error {
 	return damaged(f.Err)
 }
 
-// distances calls yield for the ids of count gaps until it returns false, and reports whether it
-// never did.
+// distances reports whether yield never returned false.
 func (f *reader) distances(count uint64, yield func(source.Range) bool) bool {
 	long := f.section()
 	// The index of the next long gap.
@@ -245,8 +242,7 @@ func damaged(err error) error {
 
 const (
 	formVersion = 2
-	// maxTime bounds the times of a ledger, in microseconds either side of 1970, so that no sum of
-	// them overflows.
+	// maxTime bounds times, in microseconds either side of 1970, so that no sum of them overflows.
 	maxTime = 1 << 60
 )
 

@@ -291,7 +291,6 @@ func heapOf[T any](build func() T) (T, float64) {
 	return v, float64(after.HeapAlloc) - float64(before.HeapAlloc)
 }
 
-// poll is the ledger's part of a poll that finds nothing.
 func poll(l *ledger.Ledger, now time.Time) {
 	probe := l.Hot(now)
 	l.Observe(ledger.Evidence{Ranges: probe.IDs, Now: now})
@@ -381,7 +380,6 @@ func TestMillionsOfGaps(t *testing.T) {
 	}
 }
 
-// passEveryOther returns a ledger of which every second id, of so many, is missing.
 func passEveryOther(t *testing.T, n int) *ledger.Ledger {
 	l := mustLedger(t, ledger.Options{}, 0)
 	page := make([]uint64, 2000)

@@ -56,7 +56,6 @@ func (d disk) chunks() (list []ledger.Chunk) {
 	return list
 }
 
-// inOrder yields chunks in the order of their keys.
 func inOrder(chunks []ledger.Chunk) iter.Seq2[ledger.Chunk, error] {
 	chunks = slices.Clone(chunks)
 	slices.SortFunc(chunks, func(a, b ledger.Chunk) int { return cmp.Compare(a.Key, b.Key) })
@@ -69,7 +68,6 @@ func inOrder(chunks []ledger.Chunk) iter.Seq2[ledger.Chunk, error] {
 	}
 }
 
-// restore returns the ledger whose saved parts are chunks, in any order.
 func restore(opts ledger.Options, position uint64, chunks []ledger.Chunk) (*ledger.Ledger, error) {
 	var head []byte
 	rest := slices.DeleteFunc(slices.Clone(chunks), func(c ledger.Chunk) bool {

@@ -63,7 +63,6 @@ func play(t *testing.T, opts ledger.Options, position uint64, steps string) {
 	s.Play(steps, s.do)
 }
 
-// text is ranges as they are in scripts.
 func text[T any](list []T, of func(T) source.Range) []string {
 	var words []string
 	for _, one := range list {

@@ -79,7 +79,6 @@ func (m *model) save(chunks []ledger.Chunk) {
 	m.saved, m.position = slices.Clone(m.missing), m.top
 }
 
-// pass publishes a page behind the position.
 func (m *model) pass() {
 	step := []uint64{1, 2, 3, 200, 3_000_000, 1 << 40}[m.IntN(6)]
 	n := 1 + m.IntN(4000)
@@ -186,7 +185,6 @@ func (m *model) low(t *testing.T) {
 	}
 }
 
-// endPolling has low ids be polled no more.
 func (m *model) endPolling(t *testing.T) {
 	through := m.Uint64N(m.top + 10)
 	m.l.EndPolling(through)
@@ -220,7 +218,6 @@ func (m *model) poll() {
 	}
 }
 
-// crash restores the ledger that was saved last.
 func (m *model) crash(t *testing.T) {
 	m.l = mustRestore(t, m.opts, m.position, m.disk.chunks())
 	m.missing, m.top = slices.Clone(m.saved), m.position

@@ -17,19 +17,16 @@ type pendingRange struct {
 	since, seen int64
 	// shown says that the last evidence showed the ids, block that a writer seems to use them up.
 	shown, block bool
-	// arrived is 2 when a row of the range has appeared since the last evidence, 1 when one has
-	// since the evidence before, else 0.
+	// arrived is 2 when a row has appeared since the last evidence, 1 since the one before, else 0.
 	arrived uint8
 }
 
 const (
-	// maxPending bounds the pending ranges. Beyond it neighbours are joined, which keeps the ids
-	// between them hot too.
+	// Beyond maxPending neighbours are joined, which keeps the ids between them hot too.
 	maxPending = 4096
 	// pendingReach is how many seen ids may lie between two ids of one pending range.
 	pendingReach = 64
-	// blockFor is how long the rest of a block is polled after an id of it was filled, even where
-	// not all hot ids fit into a probe.
+	// blockFor is how long the rest of a block is polled after an id of it was filled.
 	blockFor = time.Hour
 )
 
@@ -68,8 +65,7 @@ func (p *pendingList) count(missing *set, r source.Range) (n uint64) {
 	return n
 }
 
-// makeHot makes rest, the missing ids after an id that was filled just now, hot: a writer uses the
-// ids of its block one after the other.
+// makeHot makes rest, the missing ids after id, hot: a writer uses those of its block in turn.
 func (p *pendingList) makeHot(id uint64, rest source.Range, t int64) {
 	if one := p.at(id); one != nil && one.block {
 		if one.Last == id {

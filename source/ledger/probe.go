@@ -24,11 +24,9 @@ type Probe struct {
 
 const (
 	maxCandidates = 1024
-	// freshFor is how long vacant ids come before older ones where not all fit: an id that is
-	// allocated is usually inserted soon.
+	// freshFor is how long vacant ids come first: an id that is allocated is usually inserted soon.
 	freshFor = 2 * time.Second
-	// pendingWindow is how many ids of a pending range are read with all columns while no row of it
-	// has been found.
+	// pendingWindow is how many ids of a pending range are read until a row of it is found.
 	pendingWindow = 2048
 	// blockIDs is the least number of ids in a gap that may be a block of a writer.
 	blockIDs = 64
@@ -135,9 +133,8 @@ func (p *prober) rows(list []candidate) []source.Range {
 	return rows
 }
 
-// thin leaves no more than a window of each large pending range in rows, another one at every poll:
-// reading rows that are not committed costs the server as much as if they were. Once a row of the
-// range is found all of it is read.
+// thin leaves a window of each large pending range, another one at every poll, until a row of it is
+// found: reading rows that are not committed costs the server as much as if they were.
 func (p *prober) thin(rows []source.Range) []source.Range {
 	var hidden []source.Range
 	for _, f := range p.pending.list {
@@ -200,13 +197,11 @@ func (p *prober) addPending(list []candidate, i int) []candidate {
 	return list
 }
 
-// rotation says which candidates of a list take turns: the first ones, the pending ranges from one
-// index to another, and all from rest on.
+// rotation says who takes turns: the first ones, pending to pendingEnd, and all from rest on.
 type rotation struct{ first, pending, pendingEnd, rest int }
 
-// urgent returns hot ranges, the most urgent first. Those that take turns are in descending order.
-// A few of them, and of those that no evidence has covered, come before all others, so that they do
-// have their turn.
+// urgent returns hot ranges, the most urgent first. A few of those that take turns, which are in
+// descending order, and of those without evidence come before all, so that they have their turn.
 func (p *prober) urgent(spans []source.Range, t int64) ([]candidate, rotation) {
 	var r rotation
 	top := p.noticed
@@ -297,9 +292,8 @@ func (p *prober) blocks(spans []source.Range, n int) (list []candidate) {
 	return list
 }
 
-// gather gathers neighbouring gaps, in either direction, into at most limit candidates: of the ids
-// between two neighbours at most slack, in a candidate twice as many, and spare in all. So a probe
-// can take some of them.
+// gather joins gaps, in either direction, so that a probe can take some: of the ids between two at
+// most slack, in a candidate twice as many, and spare in all.
 func gather(gaps iter.Seq[gap], limit int, slack, spare uint64) (list []candidate) {
 	for g := range gaps {
 		if n := len(list) - 1; n >= 0 {

@@ -13,7 +13,6 @@ import (
 	"example.org/bridge/tests/testall"
 )
 
-// scenario is one way to run writers against an owner.
 type scenario struct {
 	name     string
 	opts     ledger.Options
@@ -184,7 +183,6 @@ func newTable(rng *rand.Rand) *table {
 	return &table{rng: rng, now: base, next: 1, step: 1, inserted: map[uint64]bool{}, commits: map[uint64]time.Time{}, longest: 20 * time.Second, stall: time.Second}
 }
 
-// begin starts a transaction that takes up to five ids.
 func (w *table) begin() {
 	tx := &transaction{ends: w.now.Add(time.Duration(w.rng.Int64N(int64(10 * time.Millisecond)))), rollback: w.rng.Float64() < 0.1}
 	if w.rng.Float64() < 0.1 {
@@ -313,7 +311,6 @@ func newOwner(w *table, opts ledger.Options) *owner {
 	return &owner{world: w, opts: opts, l: l, evidence: true, limit: 200, disk: disk{}, late: map[uint64]time.Time{}, between: func() {}}
 }
 
-// poll is one turn of the owner.
 func (o *owner) poll() {
 	w := o.world
 	page, _ := w.rows([]source.Range{{First: o.l.Position() + 1, Last: 1<<64 - 1}}, o.limit)

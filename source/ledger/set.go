@@ -35,8 +35,7 @@ type blocks struct {
 	altered bool
 	// changed has the keys of the blocks that were made, altered or deleted since appendChanged.
 	changed map[uint64]struct{}
-	// load returns a saved block; nil where all blocks stay in memory. err is why one could not be
-	// read: the set does not change any more.
+	// load returns a saved block; nil where all stay in memory. After err the set changes no more.
 	load func(key uint64) ([]byte, error)
 	err  error
 	// forms is the size of all forms in memory.
@@ -216,8 +215,7 @@ func (s *blocks) any(r source.Range) bool {
 	return ok || i+1 < len(s.list) && s.list[i+1].First <= r.Last
 }
 
-// fill removes id at the time t. It returns the missing ids that follow id in its gap, and whether
-// id was there.
+// fill removes id at t. rest are the missing ids that follow in its gap; ok says that it was there.
 func (s *set) fill(id uint64, t int64) (rest source.Range, ok bool) {
 	none := source.Range{First: 1}
 	i, j, ok := s.find(id)
@@ -395,8 +393,7 @@ func (s *blocks) saved(most int) {
 	}
 }
 
-// restore adds saved blocks with ids up to last, and keeps at most most bytes of them in memory
-// where load has them.
+// restore adds blocks with ids up to last, and keeps at most most bytes where load has them.
 func (s *set) restore(parts iter.Seq2[Chunk, error], last uint64, most int) error {
 	for c, err := range parts {
 		if err != nil {
@@ -423,8 +420,7 @@ func (s *set) restore(parts iter.Seq2[Chunk, error], last uint64, most int) erro
 	return nil
 }
 
-// split calls yield for the parts of r, in ascending order, that lie inside and outside of the
-// ascending, disjoint ranges.
+// split yields the parts of r, ascending, inside and outside of ascending, disjoint ranges.
 func split(r source.Range, by []source.Range, yield func(part source.Range, inside bool)) {
 	i := 0
 	if len(by) > 0 && by[0].Last < r.First {

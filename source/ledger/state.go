@@ -38,8 +38,7 @@ func newState(opts Options, position uint64) state {
 	return s
 }
 
-// notice makes the ids up to through missing that are not in the ranges seen, and those in them not
-// missing.
+// notice makes the ids up to through missing, but those in seen, which are no longer missing.
 func (s *state) notice(through uint64, seen []source.Range, t int64) {
 	m := s.missing
 	if s.noticed > s.position {
@@ -107,8 +106,7 @@ func (s *state) observe(e Evidence, c *clock) (ended []Unpolled) {
 	for k := range s.missing.segments {
 		at := &s.missing.segments[k]
 		at.observed = s.covered(k, at.observed, e.Ranges)
-		// Polling ends for ids that have been missing for the whole TTL. Those that are pending
-		// stay hot.
+		// Polling ends after the whole TTL. Ids that are pending stay hot.
 		limit := min(s.missing.missedBy(k, t-s.ttl), s.position)
 		if limit <= at.expired {
 			continue
@@ -133,8 +131,7 @@ func (s *state) observe(e Evidence, c *clock) (ended []Unpolled) {
 	return ended
 }
 
-// covered returns the highest id of segment k up to which every missing id above from lies in
-// ranges.
+// covered returns the highest id up to which ranges have every missing id of segment k above from.
 func (s *state) covered(k int, from uint64, ranges []source.Range) uint64 {
 	through := min(s.noticed, s.missing.segment(k).Last)
 	if from >= through {

@@ -99,8 +99,7 @@ func (s *set) missedBy(k int, t int64) (last uint64) {
 	return last
 }
 
-// add puts g at the upper end: above every id that was ever in the set, and no older than the last
-// gap of its segment.
+// add puts g above every id that was ever in the set, no older than the last gap of its segment.
 func (s *set) add(g gap) {
 	if g.size() <= frontIDs {
 		s.addTo(s.top(), g)
@@ -253,8 +252,7 @@ func (s *set) compact(k int, ids source.Range, busy func(source.Range) bool) {
 	}
 	for i := max(from, s.index(ids.First)); i < to && s.list[i].Last <= ids.Last; i++ {
 		b, join := &s.list[i], ready(i-1) && s.list[i-1].gaps+s.list[i].gaps <= blockGaps
-		// Full blocks whose times take little space stay: encoding all of them at once would make
-		// the file larger.
+		// Full blocks with short times stay: encoding all at once would make the file larger.
 		if !ready(i) || !join && (b.oldest == b.newest || b.size <= 2*b.gaps) {
 			continue
 		}

@@ -38,8 +38,7 @@ type Window struct {
 	highs highs
 }
 
-// highsPerWindow is how finely times are told apart: an age is too low by at most
-// size/highsPerWindow, never too high.
+// An age is too low by at most size/highsPerWindow, never too high.
 const highsPerWindow = 16
 
 // NewWindow returns a window of the given size; 0 lets everything pass.
@@ -109,8 +108,7 @@ func (f *FirstSeen) Since(id uint64) time.Time {
 	return time.Time{}
 }
 
-// clock turns the owner's steady time into the ledger's, in microseconds, which goes on across
-// restarts and never runs back.
+// clock makes the ledger's time, in microseconds, which goes on across restarts and never back.
 type clock struct {
 	// now is the ledger's time, given the owner's at the same moment, offset their difference.
 	now, given, offset int64
@@ -126,8 +124,7 @@ func (c *clock) tick(at time.Time) int64 {
 	}
 	given := at.UnixMicro()
 	if c.restored {
-		// A clock that was set, or another server's, ages gaps by no more than the time that
-		// passed.
+		// A clock that was set, or another server's, ages gaps by no more than the time away.
 		elapsed := min(max(given-c.given, 0), c.away)
 		c.offset, c.restored = given-(c.now+elapsed), false
 	}
@@ -151,8 +148,7 @@ type high struct {
 // maxHighs bounds how finely the times of a backlog are told apart.
 const maxHighs = 256
 
-// highs tells when an id was first known to be allocated: when an id at least as high was first
-// seen. Both ids and times ascend.
+// highs tells when an id at least as high as one was first seen. Both ids and times ascend.
 type highs []high
 
 func (h highs) add(id uint64, t int64) highs {

@@ -41,7 +41,6 @@ func TestWindow(t *testing.T) {
 	}
 }
 
-// none stands for a row that is never stable.
 const none = time.Hour
 
 // TestWindowAgainstModel polls at random moments, some of them often within a window, and compares
