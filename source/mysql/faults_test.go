@@ -12,7 +12,6 @@ import (
 	"example.org/bridge/tests/testenv"
 )
 
-// eventually polls a condition for a minute.
 func eventually(t *testing.T, condition func() bool) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)

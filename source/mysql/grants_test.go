@@ -17,7 +17,6 @@ import (
 
 const secret = "s3cret-pässword/@"
 
-// login creates a user with the given grants and returns a source that reads as that user.
 func (b base) login(t *testing.T, grants ...string) *mysql.Source {
 	t.Helper()
 	user := strings.ReplaceAll(b.name, "bridge_test", "u")
@@ -189,7 +188,6 @@ func testLogin(t *testing.T, product testenv.Product) {
 	transient(t, "secret file is gone")
 }
 
-// killConnections ends the connections of a user and waits until they are gone.
 func (b base) killConnections(t *testing.T, user string) {
 	t.Helper()
 	b.server.KillConnections(t, user)
@@ -282,8 +280,6 @@ func testUnfitTables(t *testing.T, product testenv.Product) {
 	})
 }
 
-// states are the rows of a capability stream.
 func states(key ...string) source.Spec { return source.Spec{Key: key, UniqueKey: true} }
 
-// full names a setting as an environment could.
 func full(name option.Name) string { return "X_" + string(name) }

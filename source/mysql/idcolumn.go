@@ -26,8 +26,7 @@ func (sh *shape) id() idColumn {
 
 func (c idColumn) literal(v []byte) string { return sqltable.IDLiteral(c.IDColumn, v) }
 
-// positive is the condition of rows that are read at all. Of ids with a format all are: one that is
-// none must be met.
+// positive leaves no row out where ids have a format: one that is no id must be met.
 func (c idColumn) positive() string {
 	if c.Format != "" {
 		return "TRUE"
@@ -114,8 +113,7 @@ func (c idColumn) parseHighest(word string) (uint64, error) {
 	return c.Number(v)
 }
 
-// ordered are the collations in which ASCII digits come before letters and letters in their order,
-// as ids need it: no tailoring of a language.
+// ordered are the collations in which ASCII digits come before letters in their order.
 var ordered = regexp.MustCompile(`^(ascii|latin1|utf8|utf8mb3|utf8mb4)_((nopad_|0900_)?bin|(general|swedish|unicode|unicode_520)(_nopad)?_ci|0900_a[is]_c[is]|uca1400(_nopad)?_a[is]_c[is])$`)
 
 // idColumnOf returns why a column cannot have ids with a format, empty where it can.

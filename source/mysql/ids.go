@@ -55,16 +55,14 @@ func (s *shard) ReadIDs(ctx context.Context, ranges []source.Range, uncommitted 
 	})
 }
 
-// listing is a read of a few columns, without a page. From returns the SQL behind the table's name,
-// for a part of the ranges.
+// listing reads a few columns, without a page. from is the SQL behind the table's name.
 type listing struct {
 	columns []string
 	from    func(part []source.Range) string
 	each    func(row []driver.Value) error
 }
 
-// list calls each for at most limit rows, in as few statements as the ranges take. It returns the
-// clock and the identity of the server, and whether limit ended the read.
+// list calls each for at most limit rows. head has the clock and the identity of the server.
 func (s *shard) list(ctx context.Context, c conn, ranges []source.Range, limit int, l listing) (head source.Page, cut bool, err error) {
 	compose := func(part []source.Range) string {
 		return "(SELECT CONCAT_WS(' ', UTC_TIMESTAMP(6), 0, " + s.source.connector.server.Load().identity + ")" + strings.Repeat(", NULL", len(l.columns)) +
@@ -135,8 +133,7 @@ func (s *shard) ReadHead(ctx context.Context, wait time.Duration, p *source.Page
 	return s.shape.id().parseHead(head, p) == nil && p.Server == s.answered, nil
 }
 
-// headReader reads the heads of the tables of a source, many in one statement. It is safe for
-// concurrent use.
+// headReader reads heads of tables, many in one statement. It is safe for concurrent use.
 type headReader struct {
 	logger  *slog.Logger
 	queries chan headQuery
@@ -148,8 +145,7 @@ type headReader struct {
 	running sync.WaitGroup
 }
 
-// headQuery is one expression, to be sent when it is due at the latest, and answered with its
-// value, or with "" where the statement failed.
+// headQuery is sent when it is due at the latest, and answered with "" where that failed.
 type headQuery struct {
 	expression string
 	due        time.Time
@@ -163,8 +159,7 @@ func (r *headReader) open(s *Source) {
 	r.running.Go(func() { r.collect(ctx) })
 }
 
-// read returns the value of an expression, "" where the server did not answer, within wait and the
-// timeout of a statement. The error is the cause of ctx.
+// read returns "" without an answer within wait and headTimeout. The error is the cause of ctx.
 func (r *headReader) read(ctx context.Context, wait time.Duration, expression string) (string, error) {
 	one := headQuery{expression, time.Now().Add(wait), make(chan string, 1)}
 	limit := time.NewTimer(wait + headTimeout)
@@ -183,8 +178,7 @@ func (r *headReader) read(ctx context.Context, wait time.Duration, expression st
 	}
 }
 
-// collect gathers queries until one of them is due, and sends all. Those beyond conns
-// statements are sent when one has ended.
+// collect sends all queries once one is due, those beyond conns statements when one has ended.
 func (r *headReader) collect(ctx context.Context) {
 	var waiting []headQuery
 	var due time.Time

@@ -19,7 +19,6 @@ import (
 	"example.org/bridge/tests/testenv"
 )
 
-// readIDs reads ids as an uncommitted or a committed reader sees them.
 func readIDs(t *testing.T, s source.Shard, uncommitted bool, ranges ...source.Range) []uint64 {
 	t.Helper()
 	var ids source.IDs
@@ -214,7 +213,6 @@ func testHeadsShareStatements(t *testing.T, product testenv.Product) {
 		}
 		return n
 	}
-	// all reads the heads of all tables at once and returns how many were seen.
 	all := func() int {
 		var done sync.WaitGroup
 		var count atomic.Int64

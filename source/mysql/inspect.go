@@ -161,8 +161,7 @@ func (t *inspection) inspect(ctx context.Context, c conn) error {
 	return t.checkOffsets(ctx, c)
 }
 
-// checkHidden tells of columns that the login may not read. One that EXCLUDE names may be the only
-// one: the server does not tell whether there are others.
+// checkHidden cannot tell whether the columns that EXCLUDE names are the only hidden ones.
 func (t *inspection) checkHidden(ctx context.Context, c conn) error {
 	if t.Spec.Fields != nil {
 		return nil
@@ -265,11 +264,9 @@ func (t *inspection) checkClocks() {
 }
 
 const (
-	// offsetRows is how many of the newest rows are compared, offsetLeast how many of them must
-	// agree.
+	// offsetRows of the newest rows are compared, of which offsetLeast must agree.
 	offsetRows, offsetLeast = 20, 3
-	// offsetStep is the unit of the offsets of time zones, offsetSlack how far a time may be from a
-	// multiple.
+	// offsetStep is the unit of zones' offsets, offsetSlack how far a time may be from a multiple.
 	offsetStep, offsetSlack = 15 * time.Minute, time.Minute
 )
 
@@ -321,8 +318,7 @@ func (t *inspection) checkOffsets(ctx context.Context, c conn) error {
 	return nil
 }
 
-// offsetOf returns the multiple of 15 minutes that all of at least offsetLeast differences are, 0
-// where there is none.
+// offsetOf returns the multiple of offsetStep that all differences are, 0 where there is none.
 func offsetOf(differences []time.Duration) time.Duration {
 	if len(differences) < offsetLeast {
 		return 0

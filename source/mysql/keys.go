@@ -13,9 +13,8 @@ import (
 	"example.org/bridge/source/internal/sqltable"
 )
 
-// lookup is how rows are found by their keys: by the columns of one unique index, which are NOT
-// NULL and among the key columns, so that a tuple finds one row at most. The other key columns are
-// for the caller to compare.
+// lookup finds rows by a unique index whose columns are NOT NULL and key columns: a tuple finds one
+// row at most. The other key columns are for the caller to compare.
 type lookup struct {
 	// parts are the columns of the index; none when no index proves the key.
 	parts []keyPart
@@ -49,8 +48,7 @@ func findByKey(sh *shape, table *sqltable.Table) (l lookup) {
 	return l
 }
 
-// split parts the tuples that the index finds from those that take a look at every row, and leaves
-// out those that no row can have.
+// split leaves out tuples that no row can have; strange ones take a look at every row.
 func (l lookup) split(keys [][][]byte) (sure, strange [][][]byte) {
 	for _, tuple := range keys {
 		worst := sound
@@ -78,8 +76,7 @@ const (
 	atOnce = 100
 )
 
-// condition returns the SQL for rows that have one of keys, in at most room bytes, and how many of
-// keys it takes: none where the first one does not fit.
+// condition takes as many of keys as fit into room bytes: none where the first one does not.
 func (l lookup) condition(keys [][][]byte, written encodings, room int) (condition []byte, taken int) {
 	if len(keys) == 0 {
 		return []byte("FALSE"), 0
@@ -153,8 +150,7 @@ func (s *shard) readAllKeys(ctx context.Context, c conn, q source.Query, p *sour
 	return err
 }
 
-// errLong is the error of a key of which no statement can ask: packet is what the server takes,
-// base what the statement has besides.
+// packet is what the server takes, base what the statement has besides the key.
 func (l lookup) errLong(key [][]byte, written encodings, packet, base int) error {
 	condition, _ := l.condition([][][]byte{key}, written, math.MaxInt)
 	return fmt.Errorf("%w: the KEY of the row with %s = %.40q takes %d bytes in a statement, and max_allowed_packet of the server is %d: let an administrator run: "+

@@ -43,7 +43,6 @@ func texts(tuple ...string) (key [][]byte) {
 	return key
 }
 
-// keyType is a type of key columns with values in SQL, one row each.
 type keyType struct {
 	definition string
 	values     []string
@@ -90,7 +89,6 @@ var keyTypes = []keyType{
 	{"TIMESTAMP(3)", []string{"'2026-07-01 12:00:00.123'", "'2038-01-19 03:14:07.999'"}, false},
 }
 
-// keyTypesOfMariaDB are those that MySQL does not have.
 var keyTypesOfMariaDB = []keyType{
 	{"CHAR(5) COLLATE utf8mb4_nopad_bin", []string{"'ab '", "''", "'x'"}, false},
 	{"VARCHAR(200) COLLATE utf8mb4_nopad_bin", []string{"'a'", "'a '", "'a  '", "''", "' '"}, false},
@@ -246,7 +244,6 @@ func testKeysReadTheirRowsOnly(t *testing.T, product testenv.Product, every int)
 	}
 }
 
-// everyNth returns the n-th elements of a list, from a random one on.
 func everyNth[T any](n int, list []T) (chosen []T) {
 	for i := rand.IntN(n); i < len(list); i += n {
 		chosen = append(chosen, list[i])
@@ -268,7 +265,6 @@ func TestNoKeyHidesAnother(t *testing.T) {
 	eachProduct(t, func(t *testing.T, product testenv.Product) { testNoKeyHidesAnother(t, product, every) })
 }
 
-// collations are the collations that MariaDB and MySQL both have.
 var collations = []string{
 	"utf8mb4_bin", "utf8mb4_general_ci", "utf8mb3_bin", "utf8mb3_general_ci", "latin1_bin", "latin1_general_cs", "latin1_swedish_ci", "latin1_german2_ci", "ucs2_bin",
 	"utf16_unicode_ci", "utf16le_bin", "utf32_bin", "gbk_bin", "koi8r_bin", "cp1251_bin", "big5_bin", "ujis_bin",

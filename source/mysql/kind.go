@@ -16,9 +16,8 @@ import (
 	"example.org/bridge/source/internal/sqltable"
 )
 
-// parseType reads a column type as SHOW COLUMNS writes it: "bigint(20) unsigned", "datetime(6)",
-// "enum('a','b')". A type that is not known, such as inet6 or uuid, is text: that is how the server
-// writes it.
+// parseType reads what SHOW COLUMNS writes, such as "bigint(20) unsigned". A type that is not
+// known, such as inet6 or uuid, is text: that is how the server writes it.
 func parseType(columnType string) (kind source.Kind, precision int) {
 	name := strings.ToLower(columnType)
 	arguments := ""
@@ -67,8 +66,7 @@ func lastID(columnType string) uint64 {
 
 func isSingle(columnType string) bool { return strings.HasPrefix(strings.ToLower(columnType), "float") }
 
-// fits reports whether a column of a result can be c, by the type that the driver names. asked says
-// that c is among the documents.
+// fits compares c with the type that the driver names. asked says that c is among the documents.
 func fits(c source.Column, asked bool, name string, scale int64) bool {
 	is := func(endings ...string) bool {
 		return slices.ContainsFunc(endings, func(ending string) bool { return strings.HasSuffix(name, ending) })
@@ -151,8 +149,7 @@ func (k keyPart) fitText(v []byte) fit {
 	case charset == "":
 		return when(plainText.Match(v))
 	case !utf8.Valid(v):
-		// A column may hold what its character set does not allow, from a time when the server did
-		// not check.
+		// A column may hold what its set does not allow, from when the server did not check.
 		return odd
 	case charset == "utf8mb3" || charset == "utf8" || charset == "ucs2":
 		return when(!bytes.ContainsFunc(v, func(r rune) bool { return r > 0xFFFF }))
@@ -170,8 +167,7 @@ func isASCII(v []byte) bool {
 	return !bytes.ContainsFunc(v, func(r rune) bool { return r >= utf8.RuneSelf })
 }
 
-// foreign is a text that only the server can write in a character set, encodings what it wrote, in
-// hexadecimal digits.
+// foreign is a text that only the server can write in a set, encodings what it wrote, in hex.
 type (
 	foreign   struct{ charset, text string }
 	encodings map[foreign]string
@@ -210,8 +206,7 @@ func (e encodings) lossy() bool {
 	return false
 }
 
-// encode has the server write the sound texts of keys that nobody else can write, in statements and
-// answers that it takes.
+// encode has the server write what nobody else can, in statements and answers that it takes.
 func (l lookup) encode(ctx context.Context, c conn, keys [][][]byte, server *server) (encodings, error) {
 	written, room := make(encodings), min(server.room(0), maxCondition)
 	var asked []foreign
@@ -283,8 +278,7 @@ func (d documents) expression() string {
 	return b.String() + ")"
 }
 
-// findDocuments makes the columns of list that hold JSON in MariaDB of that kind. Before 10.5 they
-// stay text.
+// Before MariaDB 10.5 the columns that hold JSON stay text.
 func (s tableSpec) findDocuments(ctx context.Context, c conn, list []source.Column, table *sqltable.Table) (d documents, err error) {
 	for _, column := range list {
 		if c, _ := table.Column(column.Name); c.Type == "longtext" {

@@ -62,8 +62,7 @@ func (c *connector) pool() *sqltable.Pool {
 // mostHeadConns is how many connections read heads, where there are enough.
 const mostHeadConns = 2
 
-// divide returns how many of most connections read rows, uncommitted ids and heads. One more is
-// for Ready.
+// One more connection is for Ready.
 func divide(most int) (readers, dirty, heads int) {
 	heads = 1
 	if most >= 12 {
@@ -210,8 +209,7 @@ func (s *shard) Started() time.Time {
 	return time.Time{}
 }
 
-// noteUptime has a new connection tell since when its server runs: a connection that was lost and
-// made again shows nothing else of a server that was started in between.
+// noteUptime asks each new connection, as nothing else shows that a server was started in between.
 func noteUptime(ctx context.Context, session conn, started *atomic.Int64) error {
 	begun := time.Now()
 	ask := func(statement, column string) (n int64, err error) {

@@ -205,9 +205,8 @@ func loadTLS(mode, ca, cert, key string) (*tls.Config, error) {
 	return c, nil
 }
 
-// verifyAuthority returns what accepts a certificate that one of roots has signed, whatever its
-// host. As crypto/tls verifies nothing with InsecureSkipVerify, and calls VerifyConnection on every
-// connection.
+// verifyAuthority accepts a certificate that one of roots has signed, for any host: crypto/tls
+// verifies nothing with InsecureSkipVerify, but calls VerifyConnection on every connection.
 func verifyAuthority(roots *x509.CertPool) func(tls.ConnectionState) error {
 	return func(state tls.ConnectionState) error {
 		if len(state.PeerCertificates) == 0 {

@@ -18,8 +18,7 @@ import (
 )
 
 const (
-	// firstRows bounds the first page of a shard under a byte budget, while the size of its rows is
-	// not known.
+	// firstRows bounds a first page under a byte budget, while the size of rows is not known.
 	firstRows = 256
 	// drainBytes is the most that is read and thrown away to keep a connection.
 	drainBytes = 256 << 10
@@ -37,8 +36,7 @@ type pageReader struct {
 	again  uint64
 }
 
-// rowsFor returns how many rows to ask for, so that they will fill the budget of q but hardly
-// exceed it.
+// rowsFor returns how many rows will fill the budget of q but hardly exceed it.
 func (r *pageReader) rowsFor(q source.Query) int {
 	switch {
 	case q.MaxBytes <= 0:
@@ -79,12 +77,10 @@ func (s *shard) readPage(ctx context.Context, c conn, q source.Query, p *source.
 	return err
 }
 
-// looksBehind says that a page looks at the row behind it: nothing proves ids unique, or several
-// rows may have one.
+// looksBehind is true where nothing proves ids unique, or several rows may have one.
 func (sh *shape) looksBehind() bool { return sh.unproved || sh.ids.Format != "" }
 
-// complete has a page of at most so many rows have all rows of its last id or none. One that has no
-// other id is to be read again by readID.
+// complete has p have all rows of its last id or none. Without another id, readID reads it again.
 func (r *pageReader) complete(p *source.Page, most int) {
 	within := r.within
 	if n := len(p.Rows); n > most {
@@ -116,8 +112,7 @@ func (s *shard) readID(ctx context.Context, c conn, id uint64, p *source.Page) e
 
 var errMoved = errors.New("another server answered in the middle of a read")
 
-// readStatements appends the at most asked rows of as many statements as next returns. next says
-// whether there are more.
+// readStatements appends at most asked rows, of as many statements as next has.
 func (s *shard) readStatements(ctx context.Context, c conn, asked, maxBytes int, p *source.Page,
 	next func(asked int) (statement string, more bool, err error)) error {
 	before := len(p.Rows)
@@ -146,8 +141,7 @@ func (s *shard) readStatements(ctx context.Context, c conn, asked, maxBytes int,
 	}
 }
 
-// sorted sorts p and refuses an id that comes twice where rows do not share ids, unless err kept p
-// from being read.
+// sorted refuses an id that comes twice, unless ids are shared or err kept p from being read.
 func sorted(p *source.Page, shared bool, err error) error {
 	if err != nil && !errors.Is(err, errCut) {
 		return err
@@ -184,8 +178,7 @@ func (s *shard) readRows(ctx context.Context, c conn, statement string, asked, m
 	read := len(p.Rows) - before
 	p.More = full || read == asked
 	if rest := asked - read; full && rest*s.reader.rowBytes > drainBytes {
-		// Closing rows would read all of it; the page is complete, whatever this connection says
-		// about its end.
+		// Closing rows would read all of it, and the page is complete.
 		_ = c.Close()
 		return errCut
 	}
@@ -307,10 +300,9 @@ func (sh *shape) layout() (at layout) {
 	return at
 }
 
-// checkTypes compares the types of a result with those of the pages before: after ALTER TABLE the
-// same column may hold something else. Those of the first page are compared with the columns, which
-// were read before it. As a server may name them otherwise, they are taken for true at the second
-// try.
+// checkTypes compares types with those of the pages before: after ALTER TABLE a column may hold
+// something else. Those of the first page are compared with the columns, and taken for true at the
+// second try, as a server may name them otherwise.
 func (s *shard) checkTypes(rows driver.Rows) error {
 	types, ok := rows.(interface {
 		driver.RowsColumnTypeDatabaseTypeName

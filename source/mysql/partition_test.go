@@ -12,7 +12,6 @@ import (
 	"example.org/bridge/tests/testenv"
 )
 
-// byDay are the partitions of the tables below.
 const byDay = " PARTITION BY RANGE COLUMNS(day) (PARTITION p0 VALUES LESS THAN ('2026-01-02'), PARTITION p1 VALUES LESS THAN ('2026-01-03'), PARTITION p2 VALUES LESS THAN (MAXVALUE))"
 
 // newDays makes a table whose rows fall into three partitions in turn.
@@ -130,7 +129,6 @@ func TestIDsThatOnlyTheirCounterKeepsUnique(t *testing.T) {
 	})
 }
 
-// inspected returns what a check finds about the table days.
 func inspected(t *testing.T, b base, spec source.Spec) []inspect.Finding {
 	t.Helper()
 	spec.Table = "days"

@@ -182,8 +182,7 @@ type fit uint8
 const (
 	// never: no row can hold the value.
 	never fit = iota
-	// odd: rows may hold it, but the server has no literal for it that is sure to find them. The
-	// column is compared as it is read.
+	// odd: rows may hold it, but no literal is sure to find them. It is compared as it is read.
 	odd
 	// sound: the literal finds every row that holds it, by the index.
 	sound
@@ -268,8 +267,7 @@ func (k keyPart) appendCondition(b, v []byte, written encodings) []byte {
 	return append(append(append(b, '\''), v...), '\'')
 }
 
-// appendAsRead appends the comparison of v with what a client reads of the column, byte for byte.
-// No index helps with that.
+// appendAsRead compares what a client reads, byte for byte. No index helps with that.
 func (k keyPart) appendAsRead(b, v []byte) []byte {
 	read := "CONVERT(" + k.name + " USING utf8mb4)"
 	if k.charset() == "utf8mb4" {

@@ -11,7 +11,6 @@ import (
 	"example.org/bridge/tests/testenv"
 )
 
-// retyped are changes of a column v, and a value to insert after it.
 var retyped = []struct{ from, to, value string }{
 	{"FLOAT", "DOUBLE", "1.23456789012345"},
 	{"FLOAT", "DECIMAL(20,10)", "1.2345678901"},

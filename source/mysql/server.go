@@ -15,11 +15,9 @@ type serverFacts struct {
 	variables map[string]string
 	// clock is how far the database's clock is ahead of this host's, give or take clockError.
 	clock, clockError time.Duration
-	// zone is the offset from UTC of the zone in which the server writes times without one, in
-	// seconds as a duration; nil when it does not tell.
+	// zone is the offset from UTC in which the server writes times without one; nil if unknown.
 	zone *time.Duration
-	// channel says whether the server copies from another one, sawReplication that the login may
-	// see it.
+	// channel says whether the server copies from another, sawReplication that the login sees it.
 	channel        channelState
 	sawReplication bool
 	// waits says that a read can wait for other members of its cluster, and severed is the state of
@@ -178,8 +176,7 @@ func (f *serverFacts) proxy() string {
 	return ""
 }
 
-// usualLockWait is the longest innodb_lock_wait_timeout that fits into the least hot time of a
-// vacant id, 60 s.
+// usualLockWait is the longest innodb_lock_wait_timeout for the least hot time, 60 s.
 const usualLockWait = 50 * time.Second
 
 func (f *serverFacts) checkTimes(r *inspect.Report) {

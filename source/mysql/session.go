@@ -26,8 +26,7 @@ type connector struct {
 	// hasty says that the sessions do not wait for the locks of tables.
 	hasty  bool
 	server *atomic.Pointer[server]
-	// started is when the server was started that was connected to last, in Unix seconds; 0 where
-	// it does not tell.
+	// started is when the last server was started, in Unix seconds; 0 where it does not tell.
 	started *atomic.Int64
 }
 
@@ -40,8 +39,7 @@ type server struct {
 	packet int
 	// identity is the SQL that tells servers apart, a list of expressions.
 	identity string
-	// waiting is how to have a read show what other members have committed; zero where there are
-	// none.
+	// waiting has a read show what other members have committed; zero where there are none.
 	waiting waiting
 }
 
@@ -60,8 +58,7 @@ func newConnector(o Options) (*connector, error) {
 		started: new(atomic.Int64)}, nil
 }
 
-// secure puts into c what may have changed since the last connect: the login and the
-// certificates.
+// secure puts the login and the certificates into c, which may have changed since.
 func (o Options) secure(c *mysql.Config) (err error) {
 	if o.Password != nil {
 		if c.User, c.Passwd, err = o.Password(); err != nil {
@@ -151,8 +148,7 @@ func (c *connector) setUp(ctx context.Context, session conn) error {
 	return nil
 }
 
-// role is the part of an identity that says whether the server is read-only. Newer servers have
-// more words for it than ON.
+// role says whether the server is read-only. Newer servers have more words for it than ON.
 const role = ", IF(@@GLOBAL.read_only IN ('0', 'OFF'), NULL, '" + source.ReadOnly + "')"
 
 // uid tells servers of MariaDB apart that have the same names, as in two namespaces of Kubernetes:
@@ -201,9 +197,8 @@ func plainSettings() []setting {
 		{"sql_big_selects", "1"},
 		{"autocommit", "1"},
 		{"time_zone", "'+00:00'"},
-		// No mode changes how values are written, or how statements are read. Without this one
-		// MySQL refuses a statement with a date that no calendar has (1525), although a column may
-		// hold it.
+		// No mode changes how values are written or statements read. Without this one MySQL refuses
+		// a date that no calendar has (1525), although a column may hold it.
 		{"sql_mode", "'ALLOW_INVALID_DATES'"},
 		{"sql_auto_is_null", "0"},
 		{"sql_quote_show_create", "1"},
@@ -219,8 +214,7 @@ func productSettings(s server, o Options) []setting {
 	if s.isMariaDB() {
 		return []setting{
 			{"max_statement_time", fmt.Sprintf("%.3f", o.StatementTimeout.Seconds())},
-			// A moment would show system-versioned tables as they were then. DEFAULT is the present
-			// here.
+			// A moment would show tables as they were then. DEFAULT is the present here.
 			{"system_versioning_asof", "DEFAULT"},
 		}
 	}
@@ -257,8 +251,7 @@ type variables interface {
 	query(ctx context.Context, query string, each func(get func(name string) string), args ...string) error
 }
 
-// set sets variables in one statement, or one after another where the server refuses that. A
-// variable that is refused is left as it is, which said logs, unless it is required or has a value
+// set leaves a refused variable as it is, which said logs, unless it is required or has a value
 // that changes results.
 func (c *connector) set(ctx context.Context, session variables, settings []setting, said bool) error {
 	clauses := make([]string, len(settings))
@@ -287,8 +280,7 @@ func (c *connector) set(ctx context.Context, session variables, settings []setti
 
 const erUnknownVariable = 1193
 
-// goOnWithout returns refused, the error of a server that refuses to set a variable, where that
-// matters.
+// goOnWithout returns refused, the error of setting a variable, where that matters.
 func (c *connector) goOnWithout(ctx context.Context, session variables, name string, refused error, said bool) error {
 	switch {
 	case number(refused) == erUnknownVariable:

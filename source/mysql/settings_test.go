@@ -100,7 +100,6 @@ func administrator(t *testing.T, server *testenv.DatabaseServer, database string
 	return pool
 }
 
-// startWorst starts a server with the worst global values.
 func startWorst(t *testing.T, product testenv.Product) *testenv.DatabaseServer {
 	t.Helper()
 	server := product.Start(t)

@@ -69,8 +69,7 @@ type shape struct {
 	idType  string
 	// ids says how the values of the id are read; zero for integers.
 	ids source.IDColumn
-	// counted says that the id is the table's AUTO_INCREMENT column, unproved that nothing else
-	// keeps an id from coming twice.
+	// counted says that the id is AUTO_INCREMENT, unproved that nothing else keeps ids unique.
 	counted, unproved bool
 }
 
@@ -137,9 +136,8 @@ func (s *shard) Read(ctx context.Context, q source.Query, p *source.Page) error 
 	return nil
 }
 
-// run runs read on a connection of pool, with the columns of the table at hand. Where an error may
-// come from columns that changed it reads them again and tries once more. What is done is for the
-// error.
+// run has the columns of the table at hand. Where an error may come from columns that changed it
+// reads them again and tries once more. what is for the error.
 func (s *shard) run(ctx context.Context, pool *sqltable.Pool, what string, read func(ctx context.Context, c conn) error) error {
 	try := func() error {
 		if s.table.Database == "" {
@@ -171,8 +169,7 @@ func (s *shard) run(ctx context.Context, pool *sqltable.Pool, what string, read 
 	return nil
 }
 
-// refreshDue reports whether the columns were read longer ago than some times RefreshEvery, or are
-// not to be trusted.
+// refreshDue is true at times RefreshEvery, and where the columns are not to be trusted.
 func (s *shard) refreshDue(times time.Duration) bool {
 	return s.refreshed.IsZero() || time.Since(s.refreshed) >= times*s.source.options.RefreshEvery
 }
@@ -252,8 +249,7 @@ func (s *shard) readListed(ctx context.Context, c conn, idType string) (t listed
 	if err = errors.Join(err, malformed); err != nil || t.next == 0 || t.next != lastID(idType) {
 		return t, err
 	}
-	// At the end of its type the counter of MySQL stays at the last id, which it gives again only
-	// where that row is gone.
+	// At the end of its type MySQL's counter stays at the last id, free once that row is gone.
 	id := quoteName(s.spec.ID)
 	err = c.query(ctx, "SELECT MAX("+id+") AS highest FROM "+s.quoted(), func(get func(string) string) {
 		if get("highest") == strconv.FormatUint(t.next, 10) {
@@ -288,8 +284,7 @@ const (
 )
 
 var (
-	// errCut tells that a page was complete before its result was: the connection is closed instead
-	// of drained.
+	// errCut says that a page was complete before its result: the connection is not drained.
 	errCut = errors.New("result cut")
 	// errStale says that the types of a page differ from the types of the columns.
 	errStale      = errors.New("the columns of the table changed")
@@ -314,8 +309,7 @@ func mayBeStale(err error) bool {
 	return errors.Is(err, errStale)
 }
 
-// explain wraps an error that only a person can resolve in the sentinel of its class, with a
-// remedy. Other errors are transient and stay.
+// explain wraps what only a person can resolve in its sentinel, with a remedy; others stay.
 func (s *shard) explain(err error) error {
 	switch number(err) {
 	case erNoSuchTable, erBadDB, erNoDB:

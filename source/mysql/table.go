@@ -68,8 +68,7 @@ func (t *inspection) compose(index *sqltable.Index) *shape {
 		column := t.Table.Columns[at]
 		sh.single = append(sh.single, isSingle(column.Type))
 		if column.Kind == source.Decimal || strings.Contains(strings.ToLower(column.Type), "unsigned") {
-			// With a plain NULL MariaDB makes a DECIMAL of an unsigned integer in a UNION, so that
-			// one looks like the other.
+			// With a plain NULL MariaDB makes a DECIMAL of an unsigned integer in a UNION.
 			sh.empty += ", CAST(NULL AS UNSIGNED)"
 		} else {
 			sh.empty += ", NULL"
@@ -95,8 +94,7 @@ type inspection struct {
 	listed
 	// create is what SHOW CREATE TABLE says, "" where the login may not ask, or nobody has asked.
 	create string
-	// counted says that the id is the AUTO_INCREMENT column, unproved that nothing else keeps ids
-	// unique.
+	// counted says that the id is AUTO_INCREMENT, unproved that nothing else keeps ids unique.
 	counted, unproved bool
 	generated         bool
 }
@@ -142,8 +140,7 @@ func (s tableSpec) createModifiedIndex(modified string) string {
 	return fmt.Sprintf("CREATE INDEX %s ON %s (%s)", quoteName(modified+"_"+s.spec.ID), s.quoted(), sqltable.Quote("`", modified, s.spec.ID))
 }
 
-// readColumns reads the columns that the login may SELECT: one that it may only write is as one
-// that it does not see.
+// readColumns leaves out a column that the login may only write, as one that it does not see.
 func (t *inspection) readColumns(ctx context.Context, c conn) error {
 	t.Table.Columns, t.counted = nil, false
 	return c.query(ctx, "SHOW FULL COLUMNS FROM "+t.quoted(), func(get func(string) string) {
@@ -172,8 +169,7 @@ func (t *inspection) checkColumns(ctx context.Context, c conn) (complete bool, e
 			continue
 		}
 		seen[r] = true
-		// Without a grant on it SHOW COLUMNS hides a column; the server's error tells that from a
-		// missing one.
+		// SHOW COLUMNS hides a column without a grant; the error tells that from a missing one.
 		err := c.query(ctx, "SELECT "+quoteName(r.Column)+" FROM "+t.quoted()+" LIMIT 0", nil)
 		switch code := number(err); {
 		case err == nil:
@@ -210,8 +206,7 @@ func (t *inspection) readDetails(ctx context.Context, c conn) (err error) {
 	return c.tryQuery(ctx, "SHOW CREATE TABLE "+t.quoted(), func(get func(string) string) { t.create = get("Create Table") })
 }
 
-// checkTable adds what keeps the stream from being read, if its columns are complete. It returns
-// the index that the id is read by, nil if there is none.
+// checkTable returns the index that the id is read by, nil if there is none.
 func (t *inspection) checkTable(complete bool) (index *sqltable.Index) {
 	if t.isView {
 		t.Found(inspect.Unsafe, inspect.IDNotUnique, "is a view, which has no unique index over its id").
@@ -275,9 +270,8 @@ var (
 	quotedName      = regexp.MustCompile("`(?:[^`]|``)+`")
 )
 
-// refusesUnique says why the server refuses a unique index over columns of a table, by what SHOW
-// CREATE TABLE says; "" where it does not. Every unique index of a partitioned table must have the
-// columns of its partitioning.
+// refusesUnique says why the server refuses a unique index, "" where it does not: each one of a
+// partitioned table must have the columns of its partitioning.
 func refusesUnique(create string, columns ...string) string {
 	clauses := partitionClause.FindAllStringSubmatch(create, -1)
 	var by []string
@@ -298,8 +292,7 @@ func refusesUnique(create string, columns ...string) string {
 	return fmt.Sprintf("a unique index of this partitioned table must have %s, the columns of its partitioning", strings.Join(by, ", "))
 }
 
-// definitionOf returns the definition of a column as SHOW CREATE TABLE writes it, "" when it is not
-// there.
+// definitionOf returns a column's line of SHOW CREATE TABLE, "" when it is not there.
 func definitionOf(create, column string) string {
 	for line := range strings.Lines(create) {
 		line = strings.TrimSuffix(strings.TrimSpace(line), ",")

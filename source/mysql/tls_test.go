@@ -160,7 +160,6 @@ func TestOptionsShowNoPassword(t *testing.T) {
 
 func encrypts(o mysql.Options) bool { return o.TLS != nil }
 
-// blind reports whether nobody looks at the server's certificate.
 func blind(o mysql.Options) bool {
 	if o.TLS == nil {
 		return false

@@ -55,9 +55,8 @@ type serverTraits struct {
 	at time.Time
 }
 
-// shareTraitsFor is how long what one shard has read of the server serves others that begin. Its
-// variables and its status cost a server more than a hundred pages, and thousands of shards begin
-// at once.
+// shareTraitsFor is how long traits serve other shards that begin: they cost a server more than a
+// hundred pages, and thousands of shards begin at once.
 const shareTraitsFor = time.Second
 
 // serverTraits returns what the server that answers says of itself. Before its first page a shard
@@ -110,8 +109,7 @@ func (f *serverFacts) isOceanBase() bool {
 	return strings.Contains(f.variables["version"]+f.variables["version_comment"], "OceanBase")
 }
 
-// hasBlocks reports whether the database is one whose servers may hold blocks of ids, and which has
-// no READ UNCOMMITTED.
+// hasBlocks is true where servers may hold blocks of ids. They have no READ UNCOMMITTED.
 func (f *serverFacts) hasBlocks() bool { return f.isTiDB() || f.isOceanBase() }
 
 // stride returns auto_increment_increment, "" where that is 1.
@@ -138,17 +136,15 @@ func (f *serverFacts) order(create string) source.Traits {
 	return say(source.OrderStrict, "auto_increment_increment is 1")
 }
 
-// queryIdentity returns the server that answers pages: it is asked in their form, so that a proxy
-// sends it where it sends pages.
+// queryIdentity asks in the form of a page, so that a proxy sends it where it sends pages.
 func (s *shard) queryIdentity(ctx context.Context, c conn) (identity string, err error) {
 	query := "(SELECT CONCAT_WS(' ', " + s.source.connector.server.Load().identity + ") AS identity) UNION ALL (SELECT NULL FROM " + s.quoted() + " LIMIT 0)"
 	err = c.query(ctx, query, func(get func(string) string) { identity = get("identity") })
 	return identity, err
 }
 
-// contradicts reports whether an identity says that its server takes writes while other answers of
-// the same moment say that it is read-only: it was read-only in between, or another server gave
-// them.
+// contradicts reports whether an identity takes writes while answers of the same moment are
+// read-only: the server was so in between, or another one gave them.
 func (s *server) contradicts(identity string, f *serverFacts) bool {
 	takesWrites := strings.Contains(s.identity, role)
 	return takesWrites && !strings.HasSuffix(identity, " "+source.ReadOnly) && (isSet(f.variables["read_only"]) || f.pagesReadOnly)
@@ -176,8 +172,7 @@ func (f *serverFacts) evidence(create string, primary bool) (uncommitted, eviden
 	return true, true, "InnoDB shows uncommitted rows"
 }
 
-// replicaStatements show what the server copies from; each server knows some of them, and wants a
-// privilege for it that SELECT does not bring.
+// Each server knows some of these, and wants a privilege for it that SELECT does not bring.
 var replicaStatements = []string{"SHOW REPLICA STATUS", "SHOW ALL SLAVES STATUS", "SHOW SLAVE STATUS"}
 
 // replicaChannels shows the same on MySQL to a login with SELECT on that table, in its rows after
@@ -251,8 +246,7 @@ func (f *serverFacts) noteChannel(get func(string) string) {
 	f.channel = max(f.channel, state)
 }
 
-// stoppedChannel says that a server counts as a replica by a channel that may be a remainder. It
-// returns "" for any other server.
+// stoppedChannel names a channel that may be a remainder, "" on any other server.
 func (f *serverFacts) stoppedChannel() string {
 	switch f.channel {
 	case channelStopped:
@@ -337,8 +331,7 @@ func (s *shard) queryWriter(ctx context.Context, c conn, f *serverFacts) error {
 		})
 }
 
-// isSet reports whether a variable that says whether a server is read-only says so: newer servers
-// have more words for it than ON.
+// isSet is about read-only: newer servers have more words for it than ON.
 func isSet(value string) bool { return value != "" && value != "OFF" && value != "0" }
 
 // writer tells whether what a read by keys does not find is not there.

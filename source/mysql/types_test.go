@@ -11,7 +11,6 @@ import (
 	"example.org/bridge/tests/testenv"
 )
 
-// typeTest is a type with values of it: pairs of SQL and what must be read.
 type typeTest struct {
 	definition string
 	kind       source.Kind
@@ -68,7 +67,6 @@ var typeTests = []typeTest{
 	{"POINT", source.Binary, 0, [][2]string{{"POINT(1, 2)", "\x00\x00\x00\x00\x01\x01\x00\x00\x00\x00\x00\x00\x00\x00\x00\xf0\x3f\x00\x00\x00\x00\x00\x00\x00\x40"}}},
 }
 
-// typesOfMariaDB are those that MySQL does not have.
 var typesOfMariaDB = []typeTest{
 	{"INET6", source.Text, 0, [][2]string{{"'2001:DB8::1'", "2001:db8::1"}}},
 	{"UUID", source.Text, 0, [][2]string{{"'123E4567-e89b-12d3-a456-426655440000'", "123e4567-e89b-12d3-a456-426655440000"}}},
