@@ -135,8 +135,7 @@ func (f valueForm) bounds(stored, class string, q source.ChangeQuery) (from, to 
 	return from, to, nil
 }
 
-// unixFrom returns t, a whole second, as a number in the unit of the column; times that the number
-// cannot hold are as far as it goes.
+// unixFrom returns t, a whole second, in the unit of the column, or the nearest that it can hold.
 func (f valueForm) unixFrom(t time.Time) int64 {
 	perSecond := int64(time.Second / f.epoch)
 	return min(max(t.Unix(), math.MinInt64/perSecond), math.MaxInt64/perSecond) * perSecond

@@ -73,8 +73,7 @@ func (s *shard) formatPage(q source.Query) string {
 	return strings.Replace(s.query.byKey, keysSlot, s.quoted()+" "+s.shape.by+where+" ORDER BY "+id.name+" LIMIT -1", 1)
 }
 
-// within returns ranges as a table to join with. They come in order and are looked up one after the
-// other: nothing is sorted.
+// within has ranges looked up in order, one after the other: nothing is sorted.
 func (c idColumn) within(ranges []source.Range) string {
 	var b strings.Builder
 	b.WriteString("(WITH bridge_ranges (bridge_low, bridge_high) AS (VALUES ")

@@ -14,7 +14,6 @@ import (
 	"example.org/bridge/source/sourcetest"
 )
 
-// healthy is a table in which nothing is found.
 const healthy = `CREATE TABLE t (id INTEGER PRIMARY KEY AUTOINCREMENT, a TEXT NOT NULL, b TEXT NOT NULL, state TEXT,
 	created TEXT NOT NULL DEFAULT (strftime('%F %T.%f')), modified TEXT NOT NULL DEFAULT '2026-01-01', UNIQUE (b, a));
 	CREATE INDEX by_modified ON t (modified); INSERT INTO t (a, b) VALUES ('x', 'y'), ('x', 'z')`

@@ -13,13 +13,11 @@ import (
 	"example.org/bridge/source"
 )
 
-// lookup is how rows are found by their keys: along one unique index, whose columns are NOT NULL
-// and among the key columns.
+// lookup finds rows along a unique index whose columns are NOT NULL and among the key columns.
 type lookup struct {
 	// by is the clause for the index, "" when no index proves the key.
 	by string
-	// parts are its first columns, as far as a value in its normal form tells what the column
-	// holds.
+	// parts are its first columns, as far as a value in normal form tells what is stored.
 	parts []keyPart
 }
 
@@ -124,8 +122,7 @@ func (s *shard) tupleOf(row []driver.Value) (name []byte, err error) {
 	return name, nil
 }
 
-// distinct returns the tuples of the lookup's columns, each once. Those with NULL find nothing: the
-// columns are NOT NULL.
+// distinct returns each tuple once. Those with NULL find nothing: the columns are NOT NULL.
 func (l lookup) distinct(keys [][][]byte) (searched [][][]byte) {
 	seen := make(map[string]bool, len(keys))
 	for _, tuple := range keys {

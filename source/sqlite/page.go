@@ -50,8 +50,7 @@ func (s *shard) readPage(ctx context.Context, c *session, q source.Query, p *sou
 	return err
 }
 
-// readRows runs the statement of a page, reads its head into p and hands its rows to take, until
-// that has enough.
+// readRows reads the head into p and hands the rows to take, until that has enough.
 func (s *shard) readRows(ctx context.Context, c *session, statement string, args []driver.NamedValue, take func([]driver.Value) (bool, error), p *source.Page) (full bool, err error) {
 	rows, err := c.QueryContext(ctx, statement, args)
 	if err != nil {
@@ -122,8 +121,7 @@ func quoteName(name string) string { return sqltable.Quote(`"`, name) }
 type queries struct {
 	// page has the parameters After, Through and Limit, ranges and ids the ranges and Limit.
 	page, ranges, ids string
-	// byKey has keysSlot where the keys go; table is a name, read the condition of rows that are
-	// read.
+	// byKey has keysSlot where the keys go; read is the condition of rows that are read.
 	byKey, table, read string
 	// changes has the parameters from (included) and to (not included); greatest reads the greatest
 	// MODIFIED. Both are "" when no index begins with MODIFIED.
@@ -179,8 +177,7 @@ func pageQuery(t string, sh *shape, from string) string {
 	for _, column := range sh.columns.List {
 		name := quoteName(column.Name)
 		if column.Kind == source.JSON {
-			// JSON in SQLite's binary form (JSONB) becomes text, if it is not the text of a
-			// document in the bytes of a blob.
+			// JSONB becomes text, if it is not the text of a document in the bytes of a blob.
 			name = "CASE WHEN typeof(" + name + ") = 'blob' AND NOT json_valid(CAST(" + name + " AS TEXT)) AND json_valid(" + name + ", 8) " +
 				"THEN json(" + name + ") ELSE " + name + " END"
 		}
@@ -298,8 +295,7 @@ func (f valueForm) appendText(b []byte, v string) []byte {
 	return append(b, v...)
 }
 
-// appendReal writes v as a number of JSON, an integer without an exponent. Infinite numbers are
-// "Inf" and "-Inf".
+// appendReal writes an integer without an exponent, infinite numbers as "Inf" and "-Inf".
 func (f valueForm) appendReal(b []byte, v float64) []byte {
 	switch {
 	case math.IsInf(v, 1):
@@ -321,8 +317,7 @@ const (
 	minUnix, maxUnix = -62167219200, 253402300799
 )
 
-// unixTime reads an INTEGER of a column of times. A REAL is none: SQLite's date functions take one
-// for a Julian day.
+// unixTime takes no REAL: SQLite's date functions take one for a Julian day.
 func (f valueForm) unixTime(v int64) (time.Time, bool) {
 	if f.kind != source.Timestamp && f.kind != source.Date {
 		return time.Time{}, false
@@ -339,9 +334,8 @@ func isMidnight(at time.Time) bool { return at.Hour()|at.Minute()|at.Second()|at
 
 func inRange(at time.Time) bool { return at.Year() >= 0 && at.Year() <= 9999 }
 
-// layoutOf returns the layout of an ISO text without its zone: a day, or a day and a time of day
-// behind a T or a blank, with seconds or without. It is "" for any other text. Go reads the digits
-// of a fraction where the layout has none.
+// layoutOf returns "" for what is no day, and no day with a time of day behind a T or a blank. Go
+// reads the digits of a fraction where the layout has none.
 func layoutOf(wall string) string {
 	const day, minutes = len(time.DateOnly), len("2006-01-02 15:04")
 	if len(wall) == day {

@@ -100,8 +100,7 @@ func (s *session) ResetSession(ctx context.Context) error {
 // errStale tells that a page was read with columns of another schema or file.
 var errStale = errors.New("the columns of the table changed")
 
-// number returns SQLite's primary result code (https://www.sqlite.org/rescode.html), 0 when err is
-// no error of SQLite.
+// number returns the primary result code (https://www.sqlite.org/rescode.html), 0 for none.
 func number(err error) int {
 	var refused *sqlite.Error
 	if errors.As(err, &refused) {
@@ -126,8 +125,7 @@ func mayBeStale(err error) bool {
 	return errors.Is(err, errStale)
 }
 
-// explain wraps an error that only a person can resolve in the sentinel of its class, with a
-// remedy. Other errors are transient and stay.
+// explain wraps what only a person can resolve in its sentinel, with a remedy; others stay.
 func explain(err error) error {
 	if errors.Is(err, fs.ErrPermission) {
 		return fmt.Errorf("%w: %w: let the user that bridge runs as read the file and enter its directory", source.ErrDenied, err)

@@ -23,8 +23,7 @@ type shard struct {
 	// masks are the masks of the columns; nil where none has one.
 	masks source.Masks
 	query queries
-	// version and identity are the schema version and the file that the columns were read at; stale
-	// has them read again.
+	// version and identity are the schema and the file of the columns; stale has them read again.
 	version, identity string
 	stale             bool
 

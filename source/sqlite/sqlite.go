@@ -120,10 +120,8 @@ func (s *session) query(ctx context.Context, query string, each func(get func(na
 	return sqltable.Query(ctx, s, query, each, args...)
 }
 
-// guest keeps a process whose user does not own the database from creating the -wal and -shm files
-// of a database in WAL mode. SQLite creates them even for a reader when no application has the
-// database open; they would belong to the reader, and the application could not write to its own
-// database any more.
+// guest keeps a user who does not own the database from creating its -wal and -shm files. SQLite
+// does even for a reader, and the application could not write to its own database any more.
 type guest struct {
 	path string
 	user int
@@ -240,8 +238,7 @@ type Options struct {
 }
 
 const (
-	// lockWait is how long SQLite itself waits for a lock, deaf to a cancelled context; longer
-	// waits are ours.
+	// lockWait is how long SQLite itself waits for a lock, deaf to ctx; longer waits are ours.
 	lockWait = 50 * time.Millisecond
 	// cacheKiB bounds the memory of a connection; pages are read once, in order.
 	cacheKiB = 512
@@ -256,11 +253,9 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// dsn names the file for the driver. As a URI, because mode=ro is silently dropped from a plain
-// name.
+// dsn is a URI because mode=ro is silently dropped from a plain name.
 func (o Options) dsn() string {
-	// Invariant 8: mode=ro opens the file for reading only, query_only refuses statements that
-	// write.
+	// Invariant 8: mode=ro opens for reading only, query_only refuses statements that write.
 	u := url.URL{Scheme: "file", Path: filepath.ToSlash(o.Path), RawQuery: fmt.Sprintf(
 		"mode=ro&_query_only=1&_dqs=0&_error_rc=1&_busy_timeout=%d&_pragma=cache_size(-%d)", lockWait.Milliseconds(), cacheKiB)}
 	return u.String()

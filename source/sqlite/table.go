@@ -210,8 +210,7 @@ func (t *inspection) readIndexes(ctx context.Context, c *session) error {
 		column := &t.Table.Columns[i]
 		column.Numbered = column.Numbered && !primary
 		if column.Numbered {
-			// INTEGER PRIMARY KEY has no index: it is the table's own number of the row (the
-			// rowid).
+			// INTEGER PRIMARY KEY has no index: it is the rowid.
 			column.Nullable = false
 			rowID := sqltable.Index{Unique: true, Columns: []sqltable.IndexColumn{{Name: column.Name, Collation: "BINARY"}}}
 			t.Table.Indexes = slices.Insert(t.Table.Indexes, 0, rowID)
@@ -220,8 +219,7 @@ func (t *inspection) readIndexes(ctx context.Context, c *session) error {
 	return err
 }
 
-// checkTable adds what keeps the stream from being read. It returns the index that the id is read
-// by, nil if there is none.
+// checkTable returns the index that the id is read by, nil if there is none.
 func (t *inspection) checkTable(ctx context.Context, c *session) (index *sqltable.Index, err error) {
 	complete := true
 	for _, r := range t.Spec.Named() {
@@ -367,8 +365,7 @@ func typeName(declared string) string {
 	return name
 }
 
-// parseType returns the kind of a declared type. A type that is not known is text: it holds a value
-// of any class.
+// parseType takes an unknown type for text: it holds a value of any class.
 func parseType(declared string) source.Kind {
 	for kind, names := range namedKinds {
 		if slices.Contains(strings.Fields(names), typeName(declared)) {

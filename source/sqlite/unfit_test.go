@@ -107,5 +107,4 @@ func TestNextID(t *testing.T) {
 	}
 }
 
-// full names a setting as an environment could.
 func full(name option.Name) string { return "X_" + string(name) }
