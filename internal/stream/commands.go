@@ -31,7 +31,7 @@ type SetPosition struct {
 	Now time.Time
 }
 
-// Moved says what a Set has done.
+// PositionSet says what a Set has done.
 type PositionSet struct {
 	// Found says that the store knew the shard, From is where it was.
 	Found bool
@@ -129,7 +129,7 @@ func passed(before store.Progress, id uint64) source.Range {
 // disputeRows is how many entries one batch of Dispute changes.
 const disputeRows = 1000
 
-// Dispute has the entities of a shard with rows above an id be published again: their next decision
+// DisputeAbove has entities with rows above an id be published again: their next decision
 // publishes whatever the digest says, linked to the last event. No message of an epoch below this
 // one ends that, so what the next start reads of them again does not. A kill leaves a part of it
 // undone.

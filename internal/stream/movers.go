@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// Reading is what the tables of a stream have of keys.
+// FoundRows is what the tables of a stream have of keys.
 type FoundRows struct {
 	// Rows has the rows of each entity, in the order of the request.
 	Rows [][]Found

@@ -130,7 +130,7 @@ func (p *Progress) Demand() { p.saved.ReconcileDue, p.demanded = true, true }
 // SetSnapshot sets the ids that START=latest still has to record, with the next change.
 func (p *Progress) SetSnapshot(r source.Range) { p.saved.Snapshot = r }
 
-// Start is the setting START: where a shard begins of which nothing is known.
+// StartSetting is the setting START: where a shard begins of which nothing is known.
 type StartSetting struct {
 	// Latest begins behind the highest id that is there; After is then of no account.
 	Latest bool
@@ -141,9 +141,9 @@ type StartSetting struct {
 // seedIDs is how far below the start ids that are not committed are missing.
 const seedIDs = 100_000
 
-// First decides where a shard begins of which neither the store nor the bus holds anything (rules
-// 11 and 16). highest is the highest id of the table. Ids at or below the floor are not published;
-// a capability shard records them. The error wraps source.ErrUnfit.
+// StartProgress decides where a shard begins of which neither the store nor the bus holds anything
+// (rules 11 and 16). highest is the highest id of the table. Ids at or below the floor are not
+// published; a capability shard records them. The error wraps source.ErrUnfit.
 func StartProgress(kind event.Kind, start StartSetting, highest uint64) (store.Progress, error) {
 	first := store.Progress{Started: true, Position: start.After}
 	switch {
@@ -160,17 +160,17 @@ func StartProgress(kind event.Kind, start StartSetting, highest uint64) (store.P
 	return first, nil
 }
 
-// Seed returns the ids whose committed ones Begin has to be told, empty for a shard that begins
-// with the first row. What is not committed there becomes missing, so that it is not lost.
+// SeedRange returns the ids whose committed ones Begin has to be told, empty for a shard that
+// begins with the first row. What is not committed there becomes missing, so that it is not lost.
 func SeedRange(first store.Progress) source.Range {
 	return source.Range{First: first.Position - min(first.Position, seedIDs) + 1, Last: first.Position}
 }
 
 // Beginning is how a shard begins.
 type Beginning struct {
-	// First is what First has decided, with the second cursor.
+	// First is what StartProgress has decided, with the second cursor.
 	First store.Progress
-	// Committed are the committed ids in Seed, ascending.
+	// Committed are the committed ids in SeedRange, ascending.
 	Committed []uint64
 	// Epoch is the epoch of the process.
 	Epoch uint64

@@ -50,9 +50,9 @@ type Progress struct {
 	low uint64
 }
 
-// Open returns the progress of a shard from what the store has of it: saved, which is zero where it
-// has nothing, and its parts, which s is asked for also later. The error wraps ErrDamaged or
-// ledger.ErrDamaged, or is one of the store or of opts.
+// OpenProgress returns the progress of a shard from what the store has of it: saved, which is zero
+// where it has nothing, and its parts, which s is asked for later, too. The error wraps
+// ErrDamaged or ledger.ErrDamaged, or is one of the store or of opts.
 func OpenProgress(ctx context.Context, s store.Store, key store.Key, saved store.Progress, opts ledger.Options) (*Progress, error) {
 	p := &Progress{key: key, saved: saved, head: head{rebuild: true}}
 	later := context.WithoutCancel(ctx)

@@ -186,7 +186,7 @@ func (t *topicPartition) shard(name []byte) string {
 
 const logEvery = 10 * time.Second
 
-// Progress says how far catch-up has come, for the log, status and readiness.
+// CatchUpProgress says how far catch-up has come, for the log, status and readiness.
 type CatchUpProgress struct {
 	// Streams are in the order of the configuration.
 	Streams []StreamProgress
@@ -316,7 +316,7 @@ func (d *disk) untilRead(ctx context.Context, s *stream, part string, do func() 
 	return pause.Retry(ctx, func() error { return d.note(s, part, do()) }, func(err error) bool { return errors.Is(err, ErrUnread) })
 }
 
-// allParts is the stream as a whole to note, partTP and a name a TP of it, partLate its late
+// wholeStream is the stream as a whole to note, partTP and a name a TP of it, partLate its late
 // messages, which no reading of the bus needs.
 const (
 	wholeStream = ""

@@ -41,8 +41,8 @@ type View struct {
 	commits     commits
 }
 
-// New returns the view of a stream whose tables share their entities. inForce returns the number
-// of the registration in force for that with a number (rule 21).
+// NewView returns the view of a stream whose tables share their entities. inForce returns the
+// number of the registration in force for that with a number (rule 21).
 func NewView(stream string, s store.Store, inForce func(uint32) uint32) *View {
 	return &View{
 		stream: stream, store: s, inForce: inForce, seed: maphash.MakeSeed(),
@@ -50,7 +50,7 @@ func NewView(stream string, s store.Store, inForce func(uint32) uint32) *View {
 	}
 }
 
-// NewByTable returns the view of a stream whose entities belong to their table: one key in two
+// NewViewByTable returns the view of a stream whose entities belong to their table: one key in two
 // tables is two entities, and none ever moves.
 func NewViewByTable(stream string, s store.Store, inForce func(uint32) uint32) *View {
 	v := NewView(stream, s, inForce)
