@@ -66,7 +66,7 @@ func freeAddresses(t testing.TB) (all []string) {
 	return all
 }
 
-// startTogether starts the servers of a cluster, none of which is ready alone.
+// None of these servers is ready alone.
 func startTogether[S any](t testing.TB, what string, start func(i int) (S, func(), error)) []S {
 	t.Helper()
 	members, stops := make([]S, 3), make([]func(), 3)
@@ -193,7 +193,6 @@ func startNode(t testing.TB, fill func(dir string) error, port int, cluster stri
 	return s
 }
 
-// synced returns nil when the node takes part in the cluster.
 func (s *DatabaseServer) synced(ctx context.Context) error {
 	db, err := s.open("")
 	if err != nil {

@@ -54,7 +54,6 @@ func (p Product) run(t testing.TB, fill func(dir string) error, args []string) (
 	})
 }
 
-// server returns a server that is yet to be started on the data folder dir/data.
 func (p *program) server(name, dir string, port int, args []string) *DatabaseServer {
 	s := &DatabaseServer{Addr: net.JoinHostPort("127.0.0.1", strconv.Itoa(port)), admin: mysql.NewConfig()}
 	s.admin.User, s.admin.Net, s.admin.Addr = "root", "tcp", s.Addr
@@ -78,7 +77,6 @@ func (p *program) server(name, dir string, port int, args []string) *DatabaseSer
 	return s
 }
 
-// options returns those that the other family does not have, or has with another default.
 func (f family) options() []string {
 	// Tables are made and dropped all the time: without the syncs to disk that no test needs it
 	// takes a tenth of the time.
@@ -89,7 +87,7 @@ func (f family) options() []string {
 	return []string{"--skip-name-resolve", "--innodb-flush-method=nosync", "--skip-innodb-doublewrite", "--sync-frm=OFF", "--innodb-log-file-size=64M", "--aria-pagecache-buffer-size=4M"}
 }
 
-// runAs lets a server run as root, which it does only when told.
+// A server runs as root only when told.
 func runAs() []string {
 	if os.Getuid() == 0 {
 		return []string{"--user=root"}
@@ -97,7 +95,7 @@ func runAs() []string {
 	return nil
 }
 
-// findProgram finds a program in PATH and in /usr/sbin, which users often lack there.
+// In /usr/sbin, too, which users' PATH often lacks.
 func findProgram(name string) (string, error) {
 	path, err := exec.LookPath(name)
 	if err != nil {
@@ -227,7 +225,7 @@ func (s *DatabaseServer) SetPassword(t testing.TB, user, password string) {
 	})
 }
 
-// kill applies a statement to each connection that is chosen, and returns how many it has met.
+// It returns how many connections it has met.
 func (s *DatabaseServer) kill(t testing.TB, statement string, chosen func(Session) bool) (met int) {
 	t.Helper()
 	s.administer(t, func(ctx context.Context, db *sql.DB) error {

@@ -206,7 +206,6 @@ func (s *KafkaServer) ping(ctx context.Context) error {
 
 func address(port int) string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(port)) }
 
-// configure picks ports and writes the broker's server.properties and certificates to dir.
 func (s *KafkaServer) configure(t testing.TB, dir string, opts KafkaOptions) error {
 	controller := opts.controllers[opts.node-1]
 	var voters []string
@@ -245,7 +244,7 @@ func (s *KafkaServer) configure(t testing.TB, dir string, opts KafkaOptions) err
 	if opts.Lasting {
 		config["broker.session.timeout.ms"] = "60000"
 	}
-	// add adds a listener, whose clients are told to go on at another address where one is given.
+	// Clients are told to go on at another address where one is given.
 	advertised := slices.Clone(listeners)
 	add := func(name, protocol, elsewhere string, more map[string]string) (at string) {
 		at = address(FreePort(t))
@@ -290,7 +289,7 @@ func (s *KafkaServer) configure(t testing.TB, dir string, opts KafkaOptions) err
 	return os.WriteFile(properties(dir), []byte(b.String()), 0o600)
 }
 
-// saslConfig lets KafkaUser in at a listener, whose name is in lower case.
+// The listener's name is in lower case.
 func saslConfig(listener string) map[string]string {
 	const modules = "org.apache.kafka.common.security."
 	login := fmt.Sprintf("%splain.PlainLoginModule required user_%s=%q;", modules, KafkaUser, KafkaPassword)
@@ -323,7 +322,7 @@ func KafkaToken(user, scope string, expires time.Time) string {
 	return encode([]byte(`{"alg":"none"}`)) + "." + encode([]byte(claims)) + "."
 }
 
-// oauthConfig lets in who has a token at a listener, whose name is in lower case.
+// The listener's name is in lower case.
 func oauthConfig(listener string) map[string]string {
 	const module = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule required"
 	begin := "listener.name." + listener + "."

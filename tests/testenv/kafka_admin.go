@@ -88,8 +88,7 @@ func (s *KafkaServer) ConfigureTopic(t testing.TB, name string, configs map[stri
 	})
 }
 
-// topicShows returns nil when the broker shows the values of configs; for nil any but one that was
-// set.
+// For nil it wants any value but one that was set.
 func topicShows(ctx context.Context, admin *kadm.Client, name string, configs map[string]*string) error {
 	described, err := admin.DescribeTopicConfigs(ctx, name)
 	for _, topic := range described {
@@ -106,7 +105,6 @@ func topicShows(ctx context.Context, admin *kadm.Client, name string, configs ma
 	return err
 }
 
-// hasLeaders returns nil when the topic has that many partitions and each of them has a leader.
 func hasLeaders(ctx context.Context, admin *kadm.Client, name string, partitions int32) error {
 	topics, err := admin.ListTopics(ctx, name)
 	if err := errors.Join(err, topics[name].Err); err != nil {
@@ -130,7 +128,6 @@ func (s *KafkaServer) SetPassword(t testing.TB, password string) {
 	})
 }
 
-// administer runs do with the client of the server and two minutes.
 func (s *KafkaServer) administer(t testing.TB, what string, do func(context.Context, *kadm.Client) error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), answerWithin)

@@ -47,7 +47,6 @@ func NewCerts(t testing.TB) (c Certs) {
 	dir := t.TempDir()
 	var parent *x509.Certificate
 	var parentKey *ecdsa.PrivateKey
-	// sign writes a certificate and its key.
 	sign := func(cert *x509.Certificate, name string) (certFile, keyFile string) {
 		key := must.Get(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(t)
 		cert.SerialNumber = must.Get(rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 120)))(t)

@@ -21,7 +21,6 @@ type Product struct {
 	family family
 }
 
-// family says how the servers of a kind are initialised and which options they have.
 type family int
 
 const (
@@ -96,7 +95,6 @@ func (p Product) Start(t testing.TB, args ...string) *DatabaseServer {
 	return p.startOn(t, nil, args...)
 }
 
-// startOn is Start on the data folder dir/data that fill makes.
 func (p Product) startOn(t testing.TB, fill func(dir string) error, args ...string) *DatabaseServer {
 	t.Helper()
 	return own(t, p.name, func() (*DatabaseServer, func(), error) { return p.run(t, fill, args) })
@@ -106,7 +104,7 @@ func (p Product) path() string { return filepath.Join(cacheDir(), "databases", p
 
 func (p Product) unpacked() bool { return isFile(filepath.Join(p.path(), "ready")) }
 
-// locate returns the program of a product, or an error that wraps exec.ErrNotFound.
+// The error wraps exec.ErrNotFound.
 func (p Product) locate() (*program, error) {
 	if p.folder == "" {
 		return installedMariaDB()
@@ -139,9 +137,8 @@ type program struct {
 	// command starts it: the server itself, or the loader that came with it, its libraries and the
 	// server.
 	command []string
-	// options say where its messages, character sets and plugins are.
 	options []string
-	// initialise makes an empty data folder dir/data.
+	// It fills dir/data.
 	initialise func(dir string) error
 	family     family
 }
@@ -171,8 +168,6 @@ func installedMariaDB() (*program, error) {
 	return p, nil
 }
 
-// unpackedProgram is a server that was unpacked to a folder, with a C library of its own or
-// without.
 func unpackedProgram(folder string, kind family) (*program, error) {
 	daemon, share := filepath.Join(folder, "bin/mysqld"), filepath.Join(folder, "share")
 	if !isFile(daemon) {
@@ -217,7 +212,7 @@ func (p *program) make(share string) func(dir string) error {
 	}
 }
 
-// bootstrapScript makes the system tables of MariaDB, with an administrator who has no password.
+// The administrator has no password.
 func bootstrapScript(share string) (io.Reader, error) {
 	script := bytes.NewBufferString("CREATE DATABASE IF NOT EXISTS mysql;\nUSE mysql;\nSET @auth_root_socket=NULL;\n")
 	for _, part := range []string{"mariadb_system_tables", "mariadb_performance_tables", "mariadb_system_tables_data", "maria_add_gis_sp_bootstrap", "mariadb_sys_schema"} {
@@ -231,7 +226,6 @@ func bootstrapScript(share string) (io.Reader, error) {
 	return script, nil
 }
 
-// initialise runs a command that makes a data folder below dir.
 func initialise(dir string, input io.Reader, command []string) error {
 	command = append(command, runAs()...)
 	cmd := exec.Command(command[0], command[1:]...)
@@ -244,8 +238,7 @@ func initialise(dir string, input io.Reader, command []string) error {
 	return nil
 }
 
-// copyInitialised copies an empty data folder to dir/data. The first call makes it and keeps it in
-// the folder kept: to make one takes several seconds.
+// The first call makes one, which takes several seconds, and keeps it in the folder kept.
 func copyInitialised(kept, dir string, make func(dir string) error) error {
 	if _, err := os.Stat(kept); err != nil {
 		if err := os.MkdirAll(filepath.Dir(kept), 0o755); err != nil {

@@ -72,7 +72,6 @@ func StartProxy(t testing.TB, upstream string) *Proxy {
 	return p
 }
 
-// do calls f while nothing else changes.
 func (p *Proxy) do(f func()) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -228,7 +227,6 @@ func (p *Proxy) Heal() {
 	}
 }
 
-// listen opens the port unless it is open or the proxy has ended.
 func (p *Proxy) listen() error {
 	ctx, cancel := context.WithTimeout(context.Background(), answerWithin)
 	defer cancel()
@@ -296,7 +294,7 @@ type link struct {
 	pid                  int
 }
 
-// isOf reports whether the client is a process, by the sockets that it has.
+// By the sockets that the process has.
 func (l *link) isOf(pid int) bool {
 	if l.pid != pid {
 		l.pid, l.isPID = pid, hasPort(pid, l.client.RemoteAddr().(*net.TCPAddr).Port)
@@ -328,7 +326,6 @@ type piece struct {
 	read time.Time
 }
 
-// pass passes data in one direction until the link ends.
 func (l *link) pass(to, from *net.TCPConn, answer bool) {
 	queue := make(chan piece, 32)
 	l.proxy.running.Go(func() {
@@ -344,7 +341,6 @@ func (l *link) pass(to, from *net.TCPConn, answer bool) {
 	}
 }
 
-// read queues what comes from one end.
 func (l *link) read(queue chan<- piece, from *net.TCPConn, answer bool) {
 	p := l.proxy
 	for {
@@ -416,7 +412,7 @@ func (l *link) write(to *net.TCPConn, queue <-chan piece) {
 	}
 }
 
-// blocked is a wait that only a change of the faults ends.
+// Only a change of the faults ends it.
 func blocked(yes bool) time.Duration {
 	if yes {
 		return time.Hour
@@ -424,7 +420,7 @@ func blocked(yes bool) time.Duration {
 	return 0
 }
 
-// wait waits as long as left says of the faults of the moment. It returns false when the link ends.
+// False when the link ends.
 func (l *link) wait(left func(*faults) time.Duration) bool {
 	for {
 		var rest time.Duration

@@ -17,7 +17,6 @@ import (
 // soon is far above what a piece takes on its way.
 const soon = time.Minute
 
-// echo starts a server that sends back what it gets.
 func echo(t *testing.T) (addr string) {
 	t.Helper()
 	l := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)

@@ -35,14 +35,13 @@ func AtExit(stop func()) {
 	cleanups = append(cleanups, stop)
 }
 
-// shared is a server that all tests of a binary share.
 type shared[S any] struct {
 	once   sync.Once
 	server S
 	err    error
 }
 
-// get returns the server. The first call starts it, for Main to stop.
+// Main stops the server.
 func (s *shared[S]) get(t testing.TB, what string, start func() (S, func(), error)) S {
 	t.Helper()
 	needReal(t)
@@ -56,8 +55,7 @@ func (s *shared[S]) get(t testing.TB, what string, start func() (S, func(), erro
 	return s.server
 }
 
-// own starts a server that belongs to the test, so that the test may kill it. It is gone when the
-// test ends.
+// The test may kill it.
 func own[S any](t testing.TB, what string, start func() (S, func(), error)) S {
 	t.Helper()
 	needReal(t)
@@ -77,7 +75,6 @@ func there(t testing.TB, what string, err error) {
 	must.OK(t, err)
 }
 
-// needReal skips the test unless real servers are wanted.
 func needReal(t testing.TB) {
 	t.Helper()
 	if os.Getenv("BRIDGE_TEST_REAL") == "" {
