@@ -301,16 +301,16 @@ func (r *following) each(stored *bus.Stored) error {
 // repeats has the last handled ids, as many as it has room for. It serves one goroutine
 // at a time.
 type repeats struct {
-	ids  map[[16]byte]struct{}
-	ring [][16]byte
-	next int
+	ids        map[[16]byte]struct{}
+	ring       [][16]byte
+	room, next int
 }
 
 // repeatWindow is how many ids of a TP are remembered: some 50 bytes each.
 const repeatWindow = 1 << 14
 
 func newRepeats(room int) *repeats {
-	return &repeats{ids: make(map[[16]byte]struct{}), ring: make([][16]byte, 0, room)}
+	return &repeats{ids: make(map[[16]byte]struct{}), room: room}
 }
 
 func (r *repeats) has(id [16]byte) bool {
@@ -322,12 +322,12 @@ func (r *repeats) add(id [16]byte) {
 	switch {
 	case r.has(id):
 		return
-	case len(r.ring) < cap(r.ring):
+	case len(r.ring) < r.room:
 		r.ring = append(r.ring, id)
 	default:
 		delete(r.ids, r.ring[r.next])
 		r.ring[r.next] = id
-		r.next = (r.next + 1) % len(r.ring)
+		r.next = (r.next + 1) % r.room
 	}
 	r.ids[id] = struct{}{}
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -199,6 +200,46 @@ func TestReadSegmentsOfMarkers(t *testing.T) {
 		}
 		<-tick.C
 	}
+}
+
+// TestManyReadingsTakeNoMore reads many partitions side by side, each with a slow consumer.
+func TestManyReadingsTakeNoMore(t *testing.T) {
+	t.Parallel()
+	const topic, partitions, all = "t", 200, 128 << 20
+	c := fake(t, kfake.SeedTopics(partitions, topic))
+	s := open(t, kafka.Options{Connection: at(c.ListenAddrs())})
+	asked := make(map[int32]int)
+	var mu sync.Mutex
+	c.ControlKey(int16(kmsg.Fetch), func(r kmsg.Request) (kmsg.Response, error, bool) {
+		c.KeepControl()
+		mu.Lock()
+		defer mu.Unlock()
+		p := &r.(*kmsg.FetchRequest).Topics[0].Partitions[0]
+		asked[p.Partition] = int(p.PartitionMaxBytes)
+		return nil, nil, false
+	})
+	ctx, cancel := context.WithCancel(sinktest.Deadline(t))
+	defer cancel()
+	var reading sync.WaitGroup
+	for i := range partitions {
+		reading.Go(func() {
+			span := sink.Span{TP: fmt.Sprintf("%s/%d", topic, i), To: sink.NoEnd}
+			if _, err := s.Read(ctx, span, func(*sink.Stored) error { return nil }); !errors.Is(err, context.Canceled) {
+				t.Errorf("Read returns %v", err)
+			}
+		})
+	}
+	sinktest.Until(t, "the answers of all are small", func() bool {
+		mu.Lock()
+		defer mu.Unlock()
+		sum := 0
+		for _, n := range asked {
+			sum += 2 * n
+		}
+		return len(asked) == partitions && sum <= all
+	})
+	cancel()
+	reading.Wait()
 }
 
 func TestRead(t *testing.T) {

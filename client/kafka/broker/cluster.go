@@ -46,6 +46,8 @@ type Cluster struct {
 	life context.Context
 	// throttled is until when a broker has this client wait, in ms since 1970.
 	throttled atomic.Int64
+	// readings counts the calls of [Reader.Read] that are under way.
+	readings atomic.Int64
 
 	mu         sync.Mutex
 	transport  *kafkago.Transport

@@ -34,8 +34,8 @@ const (
 	// knownNames bounds the names of headers that are kept, so that each is allocated once, and
 	// knownName the length of one.
 	knownNames, knownName = 256, 64
-	// mostInflated bounds the records of a batch uncompressed, mostKept the room that is kept.
-	mostInflated, mostKept = 256 << 20, 8 << 20
+	// mostInflated bounds the records of a batch uncompressed.
+	mostInflated = 256 << 20
 )
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
@@ -58,8 +58,10 @@ type Decoder struct {
 	message bus.Stored
 	names   map[string]string
 	// inflated is room for the records of a compressed batch, most bounds them; 0: mostInflated.
+	// Of the room, twice kept is kept.
 	inflated bytes.Buffer
 	most     int64
+	kept     int
 	// refused is the error of each.
 	refused error
 }
@@ -206,7 +208,7 @@ func (d *Decoder) inflate(b *kmsg.RecordBatch) ([]byte, error) {
 		return nil, fmt.Errorf("unknown compression %d", id)
 	}
 	from := codec.NewReader(bytes.NewReader(b.Records))
-	if d.inflated.Reset(); d.inflated.Cap() > mostKept {
+	if d.inflated.Reset(); d.inflated.Cap() > 2*d.kept {
 		d.inflated = bytes.Buffer{}
 	}
 	most := cmp.Or(d.most, mostInflated)

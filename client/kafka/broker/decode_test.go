@@ -93,16 +93,17 @@ func TestDecode(t *testing.T) {
 }
 
 func TestABatchThatInflatesTooFar(t *testing.T) {
-	d := Decoder{To: math.MaxInt64, Each: func(*bus.Stored) error { return nil }}
-	large := strings.Repeat("a", mostKept)
-	for most, want := range map[int64]bool{mostKept: false, 2*mostKept + 100: true} {
+	const kept = 1 << 20
+	d := Decoder{To: math.MaxInt64, Each: func(*bus.Stored) error { return nil }, kept: kept}
+	large := strings.Repeat("a", 2*kept)
+	for most, want := range map[int64]bool{2 * kept: false, 4*kept + 100: true} {
 		d.Next, d.most = 0, most
 		err := d.Decode(&kmsg.FetchResponseTopicPartition{RecordBatches: batchesOf(t, 2, protocol.Zstd, 7, large)})
 		if (err == nil) != want || err != nil && (!errors.Is(err, errBatch) || !strings.Contains(err.Error(), "at offset 7: it has more than")) {
 			t.Errorf("bound %d: %v", most, err)
 		}
 	}
-	if err := d.Decode(&kmsg.FetchResponseTopicPartition{RecordBatches: batchesOf(t, 2, protocol.Zstd, 9, "a")}); err != nil || d.inflated.Cap() > mostKept {
+	if err := d.Decode(&kmsg.FetchResponseTopicPartition{RecordBatches: batchesOf(t, 2, protocol.Zstd, 9, "a")}); err != nil || d.inflated.Cap() > 2*kept {
 		t.Errorf("%d bytes are kept, %v", d.inflated.Cap(), err)
 	}
 }

@@ -32,12 +32,15 @@ const (
 	// once.
 	quickAnswer = 10 * time.Millisecond
 	quickPause  = 50 * time.Millisecond
-	// fetchBytes bounds an answer that holds more than one batch, fetchRecord what is asked for of
-	// each further record of a short span. fetchWait is how long the leader waits for something to
-	// answer with.
-	fetchBytes  = 4 << 20
-	fetchRecord = 64 << 10
-	fetchWait   = 500 * time.Millisecond
+	// fetchBytes bounds an answer that holds more than one batch, fetchesBytes those of all readings
+	// of a cluster, but that each may have leastFetch: of each, one is handed out and one asked for.
+	// fetchRecord is what is asked for of each further record of a short span. fetchWait is how long
+	// the leader waits for something to answer with.
+	fetchBytes   = 4 << 20
+	fetchesBytes = 64 << 20
+	leastFetch   = 64 << 10
+	fetchRecord  = 64 << 10
+	fetchWait    = 500 * time.Millisecond
 	// newestFetch is the last version of Fetch without topic ids and tags.
 	newestFetch = 11
 	// readCommitted has the leader hide open transactions, and name aborted ones.
@@ -121,6 +124,8 @@ func (r *Reader) Read(ctx context.Context, span bus.Span, each func(*bus.Stored)
 		return span.From, context.Cause(ctx)
 	}
 	r.Follow([]string{topic})
+	r.readings.Add(1)
+	defer r.readings.Add(-1)
 	one := &reading{
 		attempts: r.attempts("read "+span.TP, topic, int32(partition)),
 		tp:       span.TP, incarnation: span.Incarnation,
@@ -203,7 +208,9 @@ func (r *reading) run(ctx context.Context) (err error) {
 		} else {
 			sure, err = r.empty(ctx, found.answer, begun)
 		}
-		r.spare = found.memory
+		if r.spare = found.memory; cap(r.spare) > 2*r.decoder.kept {
+			r.spare = nil
+		}
 		if r.decoder.refused != nil {
 			return r.decoder.refused
 		}
@@ -234,8 +241,9 @@ type fetched struct {
 // Request hides control batches, and decodes into single allocations.
 func (r *reading) fetch(ctx context.Context, from int64) <-chan fetched {
 	partition := kmsg.NewFetchRequestTopicPartition()
+	r.decoder.kept = min(fetchBytes, max(leastFetch, fetchesBytes/2/int(r.cluster.readings.Load())))
 	// The first batch comes however large it is. What lies behind the span is not needed.
-	most := int32(min(fetchBytes, 1+fetchRecord*min(r.decoder.To-from-1, fetchBytes)))
+	most := int32(min(int64(r.decoder.kept), 1+fetchRecord*min(r.decoder.To-from-1, fetchBytes)))
 	partition.Partition, partition.FetchOffset, partition.PartitionMaxBytes = r.partition, from, most
 	req := kmsg.NewPtrFetchRequest()
 	req.Version, req.MaxWaitMillis, req.MinBytes, req.MaxBytes, req.IsolationLevel = newestFetch, int32(fetchWait.Milliseconds()), 1, most, readCommitted
