@@ -42,7 +42,13 @@ func TestRead(t *testing.T) {
 	broker := testenv.AnyNATS(t)
 	t.Run("ends behind the subjects of others", func(t *testing.T) {
 		name := broker.CreateStream(t, natsjs.StreamConfig{}).CachedInfo().Config.Name
+		tables := []string{name + ".a.x"}
+		for i := range 10_000 {
+			tables = append(tables, fmt.Sprint(name, ".b.", i))
+		}
 		for i, published := range [][]string{
+			// The server would compare each of them with all others.
+			tables,
 			{name + ".a.*", name + ".b"},
 			// The server refuses filters that overlap, and those that the stream does not cover.
 			{name + ".a.*", name + ".a.x", name + ".b"}, {name + ".a.*", name + ".b", "elsewhere.x"},
@@ -70,6 +76,20 @@ func TestRead(t *testing.T) {
 		tps, err := s.TPs(sinktest.Deadline(t), []string{"over.*.z", "over.one.a", "nobody"})
 		if err != nil || len(tps) != 2 || tps[0].Name != "OVER1" || tps[1].Name != "OVER2" || tps[0].First != 1 || tps[0].End != 1 {
 			t.Errorf("%+v, %v", tps, err)
+		}
+		requests, err := broker.JetStream(t).Conn().SubscribeSync("$JS.API.STREAM.NAMES")
+		if err != nil {
+			t.Fatal(err)
+		}
+		tables := []string{"over.two.z"}
+		for i := range 3000 {
+			tables = append(tables, fmt.Sprint("over.one.", i))
+		}
+		if tps, err := s.TPs(sinktest.Deadline(t), tables); err != nil || len(tps) != 2 {
+			t.Errorf("%+v, %v", tps, err)
+		}
+		if n, _, err := requests.Pending(); err != nil || n > 100 {
+			t.Errorf("%d requests for %d subjects of two streams, %v", n, len(tables), err)
 		}
 		if created := one.CachedInfo().Created.UTC().Format(time.RFC3339Nano); tps[0].Incarnation != created {
 			t.Errorf("incarnation %s, want %s", tps[0].Incarnation, created)

@@ -107,16 +107,23 @@ func mergeOutcome(out *sink.Outcome, got sink.Outcome, index []int) {
 	out.Duplicates += got.Duplicates
 }
 
-// resolve returns the stream that takes subject; it asks until there is one.
-func (s *Sink) resolve(ctx context.Context, subject string) (string, error) {
+// route returns the stream that is known to take subject, empty for none.
+func (s *Sink) route(subject string) string {
 	s.mu.Lock()
-	for stream, patterns := range s.routes {
-		if bus.CoversAny(patterns, subject) {
-			s.mu.Unlock()
-			return stream, nil
+	defer s.mu.Unlock()
+	for stream, covers := range s.routes {
+		if covers(subject) != "" {
+			return stream
 		}
 	}
-	s.mu.Unlock()
+	return ""
+}
+
+// resolve returns the stream that takes subject; it asks until there is one.
+func (s *Sink) resolve(ctx context.Context, subject string) (string, error) {
+	if stream := s.route(subject); stream != "" {
+		return stream, nil
+	}
 	what := "subject " + subject
 	defer func() { s.faults.gone(what, ctx.Err() != nil) }()
 	var pause backoff.Backoff
@@ -159,7 +166,7 @@ func (s *Sink) request(ctx context.Context, subject string) (string, error) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.routes[name] = stream.CachedInfo().Config.Subjects
+	s.routes[name] = bus.Coverer(stream.CachedInfo().Config.Subjects)
 	return name, nil
 }
 

@@ -40,8 +40,9 @@ type Sink struct {
 
 	mu      sync.Mutex
 	workers map[string]*worker
-	// routes are the subjects of the streams that were found. Streams never share a subject.
-	routes map[string][]string
+	// routes tell which of the subjects of the streams that were found covers one. Streams never
+	// share a subject.
+	routes map[string]func(subject string) string
 	// looked are the streams that TPs has returned.
 	looked map[string]bool
 }
@@ -53,7 +54,7 @@ func Open(options Options) (*Sink, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Sink{options: options, workers: make(map[string]*worker), routes: make(map[string][]string), looked: make(map[string]bool)}
+	s := &Sink{options: options, workers: make(map[string]*worker), routes: make(map[string]func(string) string), looked: make(map[string]bool)}
 	s.life, s.end = context.WithCancel(context.Background())
 	s.faults = &faults{log: outage.New(options.Logger), hook: options.Fault}
 	s.conns = server.NewConnector(&s.options.Connection, s.faults, s.reconnected)
@@ -206,6 +207,9 @@ func (s *Sink) missing(ctx context.Context) error {
 		}
 	} else {
 		for _, subject := range s.options.Published {
+			if s.route(subject) != "" {
+				continue
+			}
 			if _, err := s.request(ctx, subject); err != nil {
 				return err
 			}

@@ -90,10 +90,10 @@ func (p *pulling) create(ctx context.Context) (*jetstream.ConsumerInfo, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, RequestTimeout, ErrNoReply)
 	defer cancel()
 	config := jetstream.ConsumerConfig{
-		DeliverPolicy: jetstream.DeliverByStartSequencePolicy, OptStartSeq: p.next, FilterSubjects: p.reader.conns.options.Readable,
+		DeliverPolicy: jetstream.DeliverByStartSequencePolicy, OptStartSeq: p.next, FilterSubjects: p.reader.filters,
 		AckPolicy: jetstream.AckNonePolicy, InactiveThreshold: forgetAfter, Replicas: 1, MemoryStorage: true,
 	}
-	p.filtered = true
+	p.filtered = len(p.reader.filters) == len(p.reader.conns.options.Readable)
 	consumer, err := p.session.JS.CreateConsumer(ctx, p.span.TP, config)
 	if refused, ok := errors.AsType[*jetstream.APIError](err); ok &&
 		(refused.ErrorCode == codeNotSubset || refused.ErrorCode == codeOverlapping) {
@@ -177,7 +177,7 @@ func (p *pulling) one(m *nats.Msg) (caughtUp bool, err error) {
 		return false, nil
 	}
 	if at >= p.next {
-		if p.filtered || len(p.reader.conns.options.Readable) == 0 || bus.CoversAny(p.reader.conns.options.Readable, m.Subject) {
+		if p.filtered || len(p.reader.filters) == 0 || p.reader.covers(m.Subject) != "" {
 			err = p.hand(at, m.Subject, m.Header, m.Data, meta.Timestamp.UnixMilli())
 		}
 		p.next = at + 1
@@ -236,7 +236,7 @@ func (r *reading) proveEnd(ctx context.Context, session *Session) (done bool, er
 		r.failing = r.waiting
 		return false, fmt.Errorf("%w within %v, and the stream ends before %d", errSilent, giveUp, r.span.To)
 	}
-	subjects := r.reader.conns.options.Readable
+	subjects := r.reader.filters
 	if len(subjects) == 0 {
 		subjects = []string{">"}
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -20,6 +21,9 @@ const (
 	// leader may know less for a moment.
 	GoneFor   = 3 * time.Second
 	gonePause = 300 * time.Millisecond
+	// mostFilters is how many subjects a consumer has: a server compares each with all others, for
+	// seconds where they are thousands.
+	mostFilters = 100
 	// firstEvery is how often a stream is asked what it still holds while messages are skipped.
 	firstEvery = time.Second
 )
@@ -44,7 +48,11 @@ type Reader struct {
 	// life ends the reader.
 	life context.Context
 	// found is called for each stream that TPs finds; its error is a fault.
-	found     func(*jetstream.StreamInfo) error
+	found func(*jetstream.StreamInfo) error
+	// filters are the subjects of messages that the server is to give, covers tells which of
+	// [Options.Readable] covers one.
+	filters []string
+	covers  func(subject string) string
 	connected atomic.Bool
 	close     func()
 }
@@ -54,7 +62,25 @@ var _ bus.Reader = (*Reader)(nil)
 // NewReader returns a reader over the sessions of c that lasts until life ends. found is called for
 // each stream that TPs finds; with an error it is asked for again.
 func (c *Connector) NewReader(life context.Context, found func(*jetstream.StreamInfo) error) *Reader {
-	return &Reader{conns: c, life: life, found: found, close: func() {}}
+	r := &Reader{conns: c, life: life, found: found, filters: c.options.Readable, covers: bus.Coverer(c.options.Readable), close: func() {}}
+	if len(r.filters) > mostFilters {
+		r.filters = []string{common(r.filters)}
+	}
+	return r
+}
+
+// common returns the pattern of what all subjects begin with.
+func common(subjects []string) string {
+	begin := strings.Split(subjects[0], ".")
+	n := len(begin) - 1
+	for _, subject := range subjects {
+		tokens, same := strings.Split(subject, "."), 0
+		for same < min(n, len(tokens)-1) && tokens[same] == begin[same] {
+			same++
+		}
+		n = same
+	}
+	return strings.Join(append(begin[:n:n], ">"), ".")
 }
 
 // Open returns a reader with a connection of its own, at once, whether or not a server can be
@@ -324,23 +350,47 @@ func (r *Reader) tps(ctx context.Context, destinations []string) (tps []bus.TP, 
 	if err != nil {
 		return nil, err
 	}
-	names := []string{r.conns.options.Stream}
-	if r.conns.options.Stream == "" {
-		if names, err = StreamsOf(ctx, session.JS, destinations); err != nil {
+	if name := r.conns.options.Stream; name != "" {
+		tps, _, err = r.look(ctx, session, tps, []string{name})
+		return tps, err
+	}
+	var covers []func(string) string
+	for _, subject := range destinations {
+		// Streams do not share subjects. Of thousands most are those of one stream.
+		if slices.ContainsFunc(covers, func(by func(string) string) bool { return by(subject) != "" }) {
+			continue
+		}
+		names, err := StreamsOf(ctx, session.JS, []string{subject})
+		if err != nil {
 			return nil, session.Explained(err)
 		}
+		var subjects []string
+		if tps, subjects, err = r.look(ctx, session, tps, names); err != nil {
+			return nil, err
+		}
+		covers = append(covers, bus.Coverer(subjects))
 	}
+	slices.SortFunc(tps, func(a, b bus.TP) int { return strings.Compare(a.Name, b.Name) })
+	return tps, nil
+}
+
+// look adds streams to tps that are not among them, and returns their subjects.
+func (r *Reader) look(ctx context.Context, session *Session, tps []bus.TP, names []string) (_ []bus.TP, subjects []string, err error) {
 	for _, name := range names {
+		if slices.ContainsFunc(tps, func(tp bus.TP) bool { return tp.Name == name }) {
+			continue
+		}
 		info, err := Describe(ctx, session, name)
 		if errors.Is(err, errMissing) {
 			continue
 		}
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		if err := r.found(info); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
+		subjects = append(subjects, info.Config.Subjects...)
 		// What it holds, and may have removed.
 		c, headless := &info.Config, info.State.FirstSeq > 1
 		byAge := c.MaxAge > 0 || c.MaxMsgs > 0 || c.MaxBytes > 0
@@ -351,7 +401,7 @@ func (r *Reader) tps(ctx context.Context, destinations []string) (tps []bus.TP, 
 			Expired: headless && byAge, Thinned: oneByOne && (headless || info.State.NumDeleted > 0),
 		})
 	}
-	return tps, nil
+	return tps, subjects, nil
 }
 
 // StreamsOf returns the names of the streams whose subjects overlap with destinations, in order.
