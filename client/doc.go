@@ -44,8 +44,8 @@
 // behind such a restore.
 //
 // Memory. An entity takes its key and body, and about 200 bytes: see docs/performance.md. A
-// rebuild holds two copies for a while. Beside that reading takes up to 8 MiB a topic-partition, and
-// about 128 MiB for all of Kafka, or 64 KiB and a batch of each.
+// rebuild holds two copies for a while. Beside that reading takes up to 8 MiB a topic-partition,
+// and about 128 MiB for all of Kafka, or 64 KiB and a batch of each.
 //
 // # Events
 //

@@ -351,7 +351,7 @@ func (r *Reader) tps(ctx context.Context, destinations []string) (tps []bus.TP, 
 		return nil, err
 	}
 	if name := r.conns.options.Stream; name != "" {
-		tps, _, err = r.look(ctx, session, tps, []string{name})
+		tps, _, err = r.describeAll(ctx, session, tps, []string{name})
 		return tps, err
 	}
 	var covers []func(string) string
@@ -365,7 +365,7 @@ func (r *Reader) tps(ctx context.Context, destinations []string) (tps []bus.TP, 
 			return nil, session.Explained(err)
 		}
 		var subjects []string
-		if tps, subjects, err = r.look(ctx, session, tps, names); err != nil {
+		if tps, subjects, err = r.describeAll(ctx, session, tps, names); err != nil {
 			return nil, err
 		}
 		covers = append(covers, bus.Coverer(subjects))
@@ -374,8 +374,8 @@ func (r *Reader) tps(ctx context.Context, destinations []string) (tps []bus.TP, 
 	return tps, nil
 }
 
-// look adds streams to tps that are not among them, and returns their subjects.
-func (r *Reader) look(ctx context.Context, session *Session, tps []bus.TP, names []string) (_ []bus.TP, subjects []string, err error) {
+// describeAll adds streams to tps that are not among them, and returns their subjects.
+func (r *Reader) describeAll(ctx context.Context, session *Session, tps []bus.TP, names []string) (_ []bus.TP, subjects []string, err error) {
 	for _, name := range names {
 		if slices.ContainsFunc(tps, func(tp bus.TP) bool { return tp.Name == name }) {
 			continue

@@ -32,10 +32,10 @@ const (
 	// once.
 	quickAnswer = 10 * time.Millisecond
 	quickPause  = 50 * time.Millisecond
-	// fetchBytes bounds an answer that holds more than one batch, fetchesBytes those of all readings
-	// of a cluster, but that each may have leastFetch: of each, one is handed out and one asked for.
-	// fetchRecord is what is asked for of each further record of a short span. fetchWait is how long
-	// the leader waits for something to answer with.
+	// fetchBytes bounds an answer that holds more than one batch, fetchesBytes those of all
+	// readings of a cluster, but that each may have leastFetch: of each, one is handed out and one
+	// asked for. fetchRecord is what is asked for of each further record of a short span. fetchWait
+	// is how long the leader waits for something to answer with.
 	fetchBytes   = 4 << 20
 	fetchesBytes = 64 << 20
 	leastFetch   = 64 << 10
