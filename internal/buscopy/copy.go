@@ -169,9 +169,12 @@ func join(list []entry) (*Copy, error) {
 	return &Copy{Epoch: first.Epoch, Number: first.Number, Written: first.Written, Registrations: c.Registrations, Shards: c.Shards}, nil
 }
 
-// streamKey returns what the keys of a stream begin with. Of the domain all but letters, digits and
-// '-' is escaped, so that the parts of a key can be told apart.
-func streamKey(domain, stream string) string {
+// streamKey returns what the keys of a stream begin with.
+func streamKey(domain, stream string) string { return domainKey(domain) + stream + "." }
+
+// domainKey returns what the keys of a domain begin with. Of it all but letters, digits and '-' is
+// escaped, so that the parts of a key can be told apart.
+func domainKey(domain string) string {
 	var b strings.Builder
 	for i := range len(domain) {
 		if c := domain[i]; c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '-' {
@@ -180,7 +183,7 @@ func streamKey(domain, stream string) string {
 			fmt.Fprintf(&b, "=%02X", c)
 		}
 	}
-	return cmp.Or(b.String(), "=") + "." + stream + "."
+	return cmp.Or(b.String(), "=") + "."
 }
 
 // entryKey returns the key of a part. Each slot and each epoch has keys of its own, so that a

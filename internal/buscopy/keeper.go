@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -72,6 +73,47 @@ const (
 type Keeper struct {
 	opts    Options
 	streams map[string]*stream
+	// reading is held by the one that reads the bucket; next is for those that wait for it.
+	reading chan struct{}
+	mu      sync.Mutex
+	next    *snapshot
+}
+
+// snapshot is what the bucket had after all that share it had asked. It is that of reading.
+type snapshot struct {
+	entries []Entry
+	done    bool
+}
+
+// entries returns what the bucket has of a stream. All streams ask for it at a start, and each
+// reading is one of all of them.
+func (k *Keeper) entries(ctx context.Context, name string) ([]Entry, error) {
+	k.mu.Lock()
+	l := k.next
+	if l == nil {
+		l = new(snapshot)
+		k.next = l
+	}
+	k.mu.Unlock()
+	release, err := backoff.Acquire(ctx, k.reading)
+	if err != nil {
+		return nil, err
+	}
+	defer release()
+	if !l.done {
+		k.mu.Lock()
+		if k.next == l {
+			k.next = nil
+		}
+		k.mu.Unlock()
+		if l.entries, err = k.opts.Bucket.Entries(ctx, domainKey(k.opts.Domain)); err != nil {
+			// The next one that waits reads by itself.
+			return nil, err
+		}
+		l.done = true
+	}
+	begin := streamKey(k.opts.Domain, name)
+	return slices.DeleteFunc(slices.Clone(l.entries), func(e Entry) bool { return !strings.HasPrefix(e.Key, begin) }), nil
 }
 
 type stream struct {
@@ -111,7 +153,7 @@ func NewKeeper(o Options) *Keeper {
 	if o.Slot == nil {
 		o.Slot = func() Slot { return Slot{} }
 	}
-	k := &Keeper{opts: o, streams: make(map[string]*stream)}
+	k := &Keeper{opts: o, streams: make(map[string]*stream), reading: make(chan struct{}, 1)}
 	for _, s := range o.Streams {
 		k.streams[s.Name] = &stream{Stream: s, writing: make(chan struct{}, 1), decided: make(map[string]uint64)}
 	}
@@ -131,7 +173,7 @@ func (k *Keeper) Load(ctx context.Context, name string) (c Copy, found bool, err
 	err = new(backoff.Backoff).Retry(ctx, func() error {
 		var entries []Entry
 		err := k.watch(ctx, func() (err error) {
-			entries, err = k.opts.Bucket.Entries(ctx, streamKey(k.opts.Domain, name))
+			entries, err = k.entries(ctx, name)
 			return err
 		})
 		if err == nil {

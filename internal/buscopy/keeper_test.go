@@ -11,12 +11,14 @@ import (
 	"reflect"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"example.org/bridge/checkpoint/store"
 	storememory "example.org/bridge/checkpoint/store/storetest/memory"
+	"example.org/bridge/client/backoff"
 	"example.org/bridge/internal/buscopy"
 	"example.org/bridge/internal/buscopy/buckettest"
 	"example.org/bridge/internal/stream"
@@ -234,6 +236,60 @@ func TestACopyIsWholeOrPassedOver(t *testing.T) {
 			mustLoad(t, b, 9, 5)
 		}
 	}
+}
+
+// slowBucket counts the readings of a bucket, each of which takes a second.
+type slowBucket struct {
+	buscopy.Bucket
+	reads atomic.Int32
+}
+
+func (b *slowBucket) Entries(ctx context.Context, prefix string) ([]buscopy.Entry, error) {
+	b.reads.Add(1)
+	entries, err := b.Bucket.Entries(ctx, prefix)
+	return entries, errors.Join(err, backoff.Pause(ctx, time.Second))
+}
+
+// TestStreamsThatStartTogether read the bucket once for the first of them, and once for the others:
+// what they have was put before they asked.
+func TestStreamsThatStartTogether(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		memory := new(buckettest.Memory)
+		first := newWriter(t, memory, 5)
+		var streams []buscopy.Stream
+		for i := range 20 {
+			streams = append(streams, buscopy.Stream{Name: fmt.Sprint("s", i), Release: true})
+		}
+		slow := &slowBucket{Bucket: memory}
+		keeper := func(w *writer) *buscopy.Keeper {
+			return buscopy.NewKeeper(buscopy.Options{
+				Bucket: slow, Domain: "shop.eu", Streams: streams, IsCommand: stream.IsCommand, Log: slog.New(slog.DiscardHandler),
+				Still: func(_ context.Context, do func(store.Store) error) error { return do(w.store) }, Epoch: func(string) uint64 { return 5 },
+			})
+		}
+		k := keeper(first)
+		for i := range streams {
+			first.saves(streams[i].Name, uint64(i+1))
+			if err := k.Write(t.Context(), streams[i].Name); err != nil {
+				t.Fatal(err)
+			}
+		}
+		k = keeper(newWriter(t, memory, 6))
+		var loading sync.WaitGroup
+		for i := range streams {
+			loading.Go(func() {
+				c, found, err := k.Load(t.Context(), streams[i].Name)
+				if err != nil || !found || len(c.Shards) != 1 || c.Shards[0].Progress.Position != uint64(i+1) {
+					t.Errorf("stream %d: %+v, %v", i, c, err)
+				}
+			})
+		}
+		loading.Wait()
+		if n := slow.reads.Load(); n != 2 {
+			t.Errorf("the bucket was read %d times", n)
+		}
+	})
 }
 
 // TestAClockThatWentBack: the epochs of processes do not grow, and the later one's copies hold.
