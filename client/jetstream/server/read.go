@@ -51,8 +51,8 @@ type Reader struct {
 	found func(*jetstream.StreamInfo) error
 	// filters are the subjects of messages that the server is to give, covers tells which of
 	// [Options.Readable] covers one.
-	filters []string
-	covers  func(subject string) string
+	filters   []string
+	covers    func(subject string) string
 	connected atomic.Bool
 	close     func()
 }
