@@ -37,8 +37,10 @@ type Sink struct {
 	life  context.Context
 	close context.CancelCauseFunc
 
-	// calls numbers the calls that wait for topics.
-	calls atomic.Uint64
+	// calls numbers the calls that wait for topics, configuring bounds the requests for their
+	// configuration.
+	calls       atomic.Uint64
+	configuring chan struct{}
 
 	// mu is locked by workers that hold their own mutex.
 	mu      sync.Mutex
@@ -64,7 +66,7 @@ func Open(opts Options) (*Sink, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Sink{options: opts, codec: codec, outages: outage.New(opts.Logger), topics: make(map[string]*topic), workers: make(map[string]*worker)}
+	s := &Sink{options: opts, codec: codec, configuring: make(chan struct{}, 8), outages: outage.New(opts.Logger), topics: make(map[string]*topic), workers: make(map[string]*worker)}
 	s.life, s.close = context.WithCancelCause(context.Background())
 	s.cluster = broker.NewCluster(s.life, &s.options.Connection)
 	s.producers = &producers{cluster: s.cluster}

@@ -258,6 +258,12 @@ func (s *Sink) configs(ctx context.Context, topics []string, settings ...string)
 	for _, topic := range topics {
 		request.Resources = append(request.Resources, describeconfigs.RequestResource{ResourceType: resourceTopic, ResourceName: topic, ConfigNames: settings})
 	}
+	// A start asks for each of thousands of topics, and each request under way has a connection.
+	release, err := backoff.Acquire(ctx, s.configuring)
+	if err != nil {
+		return nil, 0, err
+	}
+	defer release()
 	answered, generation, err := s.cluster.RoundTrip(ctx, request)
 	if err != nil {
 		return nil, generation, err

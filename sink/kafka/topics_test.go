@@ -3,6 +3,7 @@ package kafka_test
 import (
 	"errors"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -151,6 +152,14 @@ func TestWhetherATopicIsCompacted(t *testing.T) {
 		c := fake(t, kfake.SeedTopics(1, "t"))
 		c.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.DescribeConfigs}, Resource: "t", Err: kerr.TopicAuthorizationFailed, Count: -1})
 		s := open(t, kafka.Options{Connection: at(c.ListenAddrs()), Topics: []string{"t"}, Asked: []string{"t"}})
+		connections := c.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.ApiVersions}, Observe: true, Count: -1})
+		var asking sync.WaitGroup
+		for range 200 {
+			asking.Go(func() { _, _ = s.Compaction(sinktest.Deadline(t), "t") })
+		}
+		if asking.Wait(); connections.Hits() > 100 {
+			t.Errorf("%d requests of new connections for 200 topics", connections.Hits())
+		}
 		hidden, err := s.Compaction(sinktest.Deadline(t), "t")
 		if hidden != (sink.Compaction{Tombstones: 24 * time.Hour}) {
 			t.Errorf("got %+v", hidden)
