@@ -63,7 +63,6 @@ type batch struct {
 	batchTimes
 }
 
-// batchTimes are the times of a batch and of its rows.
 type batchTimes struct {
 	// made is when the batch was made, by the host's clock.
 	made time.Time
@@ -86,7 +85,6 @@ const (
 
 var batches = sync.Pool{New: func() any { return new(batch) }}
 
-// size is the memory that the batch needs.
 func (b *batch) size() int64 {
 	n := int64(len(b.buf)) + int64(len(b.messages))*messageBytes
 	if b.claims != nil {
@@ -95,7 +93,6 @@ func (b *batch) size() int64 {
 	return n
 }
 
-// empty reports whether the batch has nothing to publish or to commit.
 func (b *batch) empty() bool {
 	return len(b.messages)+len(b.passed)+len(b.filled) == 0 && b.through == 0 && b.compared == 0 && b.republished == nil && (b.claims == nil || b.claims.Empty())
 }
@@ -129,7 +126,6 @@ func (b *batch) rotate(n int) {
 	}
 }
 
-// refuse notes why a message is not sent.
 func (b *batch) refuse(i int, why string) {
 	if b.unfit == nil {
 		b.unfit = make(map[int]string)
@@ -151,7 +147,6 @@ func (b *batch) bare(e *event.Event, read time.Time, previous string) {
 	b.messages[len(b.messages)-1].Bare = &b.bares[len(b.bares)-1]
 }
 
-// count notes an event of the batch.
 func (b *batch) count(op event.Op) {
 	switch op {
 	case event.Added:
@@ -165,7 +160,7 @@ func (b *batch) count(op event.Op) {
 	}
 }
 
-// recycle gives the batch's memory back. Nothing may refer to its messages any more.
+// Nothing may refer to the batch's messages any more.
 func (b *batch) recycle() {
 	buf, messages, bares, headers, repairs := b.buf[:0], b.messages, b.bares[:0], b.headers[:0], b.repairs[:0]
 	rows, passed, filled := b.rows[:0], b.passed[:0], b.filled[:0]
@@ -200,7 +195,6 @@ func (b *batch) born(page *page, row source.Row) {
 	}
 }
 
-// discard gives back the claims and the memory of a batch that is not published.
 func (b *batch) discard(opts *Options) {
 	if b.claims != nil {
 		opts.View.Release(b.claims)

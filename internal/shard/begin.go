@@ -193,7 +193,6 @@ func (o *opening) restart(ctx context.Context, list *published.Log) error {
 	return nil
 }
 
-// update makes what do changes of the progress durable.
 func (o *opening) update(ctx context.Context, do func(*stream.Progress) (store.ShardChange, error)) error {
 	err := o.retrier.writeStore(ctx, owning, func() error { return o.opts.Feed.Update(ctx, o.opts.Name, do) })
 	switch {

@@ -54,7 +54,6 @@ func (m *builder) makeRoom(b *batch, n int) {
 	b.buf = slices.Grow(b.buf, min(n*each, int(m.opts.Limits.share)))
 }
 
-// originOf returns the origin of a row by its id.
 type originOf func(id uint64) sink.Origin
 
 func always(origin sink.Origin) originOf { return func(uint64) sink.Origin { return origin } }
@@ -127,7 +126,6 @@ func (m *builder) addAbsences(b *batch, absences []stream.Decision, p *page) err
 	return nil
 }
 
-// addAbsence adds the event of an entity that is gone, which is news.
 func (m *builder) addAbsence(b *batch, one *stream.Decision, now time.Time, stale bool) error {
 	absent := event.Absent{Key: one.Entity, ID: one.ID, Read: now, Predecessor: event.FormatID(one.Previous()), Stale: stale}
 	var e event.Event
@@ -163,7 +161,6 @@ func (m *builder) publish(b *batch, one *stream.Decision, e *event.Event) {
 	}
 }
 
-// add encodes row as the next message of b and returns its event.
 func (m *builder) add(b *batch, row event.Row, origin sink.Origin) (event.Event, error) {
 	buf, e, err := m.opts.Encoder.Append(b.buf, row)
 	if err != nil {
@@ -178,7 +175,6 @@ func (m *builder) add(b *batch, row event.Row, origin sink.Origin) (event.Event,
 	return e, nil
 }
 
-// addAbsent encodes the deleted event of an entity without a row as the next message of b.
 func (m *builder) addAbsent(b *batch, absent event.Absent) (event.Event, error) {
 	buf, e, err := m.opts.Encoder.AppendAbsent(b.buf, absent)
 	if err != nil {
@@ -190,7 +186,6 @@ func (m *builder) addAbsent(b *batch, absent event.Absent) (event.Event, error) 
 	return e, nil
 }
 
-// send makes a message of an event about the row with this id.
 func (m *builder) send(b *batch, e *event.Event, row uint64, origin sink.Origin) {
 	// An unknown function gets no pointer to a row's own memory: that would allocate it.
 	m.event = *e
@@ -290,7 +285,6 @@ func (m *builder) addAgain(b *batch, r *resending, row event.Row, known *store.E
 	return m.add(b, row, origin)
 }
 
-// addAbsentAgain is addAgain for an entity that has no row.
 func (m *builder) addAbsentAgain(b *batch, r *resending, absent event.Absent) (event.Event, error) {
 	same := absent
 	same.Read, same.Predecessor = r.Time, r.Previous

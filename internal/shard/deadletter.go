@@ -15,7 +15,6 @@ import (
 	"example.org/bridge/source"
 )
 
-// resend publishes what is true of the rows and entities of the dead letters of n.
 func (o *nominations) resend(ctx context.Context, n *nomination) error {
 	// What is on its way is not published yet.
 	if err := o.gaps.pipe.wait(ctx); err != nil {
@@ -35,7 +34,6 @@ func (o *nominations) resend(ctx context.Context, n *nomination) error {
 	return nil
 }
 
-// resendRow publishes a row of a release stream again.
 func (o *nominations) resendRow(ctx context.Context, r *resending, n *nomination) error {
 	if o.gaps.toPublish(r.Row) {
 		r.end(ResendLeft, "the tail has yet to come to the row")
@@ -85,7 +83,6 @@ func (o *nominations) publishAgain(ctx context.Context, q source.Query, n *nomin
 	return err
 }
 
-// unproved is why an entity without a row is left.
 const unproved = "it could not be proved what is true of the entity: ask the server that takes the writes, or ask again"
 
 // resendEntities nominates the entities whose last event is the one that was put aside, as far as
@@ -282,7 +279,6 @@ func (l *DeadLetterLimit) count(m *sink.Message, reason string, now time.Time) e
 	return nil
 }
 
-// deadLetterLimitError says that a stream has more dead letters than it may.
 type deadLetterLimitError struct {
 	stream  string
 	most    int

@@ -35,7 +35,6 @@ type entities struct {
 	waits map[<-chan struct{}]struct{}
 }
 
-// newEntities returns nil for a release shard.
 func newEntities(opts *Options, r *retrier, g *gaps) *entities {
 	if opts.Kind != event.Capability {
 		return nil
@@ -43,7 +42,6 @@ func newEntities(opts *Options, r *retrier, g *gaps) *entities {
 	return &entities{opts: opts, encoder: opts.Encoder, retrier: r, gaps: g, waits: make(map[<-chan struct{}]struct{})}
 }
 
-// begin begins the claims of b.
 func (e *entities) begin(b *batch) {
 	b.claims = e.opts.View.Begin(e.opts.Name)
 	b.claims.Time = b.made
@@ -198,7 +196,6 @@ func (e *entities) absent(ctx context.Context, b *batch, keys [][]byte) ([]strea
 	return e.decisions, err
 }
 
-// lookup returns what the store has of entities.
 func (e *entities) lookup(ctx context.Context, keys [][]byte) (entries []store.Entry, err error) {
 	err = e.retrier.readStore(ctx, func() (err error) {
 		entries, err = e.opts.View.Lookup(ctx, e.opts.Name, keys, entries[:0])

@@ -66,7 +66,6 @@ func (g *gaps) with(do func(*ledger.Ledger)) {
 	do(p.Ledger())
 }
 
-// damaged names the remedy in an error of a progress that cannot be read.
 func (o *Options) damaged(err error) error {
 	if !stream.IsDamaged(err) {
 		return err
@@ -255,7 +254,6 @@ func (g *gaps) stored() store.Progress {
 	return p.State()
 }
 
-// position returns how far the store has the shard published.
 func (g *gaps) position() uint64 { return g.stored().Position }
 
 // ahead reports whether the row with this id, behind the position, is on the bus already (rule 15).
@@ -271,13 +269,11 @@ func (g *gaps) hot() (is bool) {
 	return is
 }
 
-// isOpen reports whether there are gaps to look for.
 func (g *gaps) isOpen() (is bool) {
 	g.with(func(l *ledger.Ledger) { is = l != nil && l.Open() })
 	return is
 }
 
-// reasonTTL is why ids are no longer polled.
 const reasonTTL = "ttl"
 
 // unpolled counts the ids that are no longer polled, and warns of them at most once a minute.
@@ -362,7 +358,6 @@ var sentinels = []struct {
 	{store.ErrDamaged, CauseCheckpoint},
 }
 
-// causeOf returns the cause of a stop.
 func causeOf(err error) Cause {
 	if _, limit := errors.AsType[*deadLetterLimitError](err); limit {
 		return CauseDeadLetterLimit

@@ -114,7 +114,6 @@ func (s *server) ping(ctx context.Context, quiet bool) (err error) {
 	return err
 }
 
-// knows reports whether the traits hold for a server.
 func (s *server) knows(name string) bool { return s.traits.Server == name }
 
 // fits reports whether uncommitted rows were read from the server that the page came from, and that
@@ -202,7 +201,6 @@ type schemas struct {
 	logged [2]event.ShapeHash
 }
 
-// open loads what the store has.
 func (s *schemas) open(ctx context.Context) (err error) {
 	s.next = nil
 	s.published, err = store.LoadSchema(ctx, s.opts.Store, s.opts.key())

@@ -92,7 +92,6 @@ func (f *far) read(ctx context.Context, publish publish) error {
 	return nil
 }
 
-// readPart reads one part of a pass and reports whether the pass has ended.
 func (f *far) readPart(ctx context.Context, publish publish) (ended bool, err error) {
 	c := f.changes
 	if !f.running {
@@ -118,7 +117,6 @@ func (f *far) readPart(ctx context.Context, publish publish) (ended bool, err er
 	return true, nil
 }
 
-// noteUnseen keeps those of the changes that the cursor has not seen.
 func (f *far) noteUnseen(list []source.Cursor) {
 	for _, change := range list {
 		watched := f.changes.poll.inFlight && f.watch.rows[nameOf(change)] == change.Modified

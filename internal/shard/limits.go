@@ -65,7 +65,6 @@ type StreamLimits struct {
 	own *semaphore.Weighted
 }
 
-// hold is a share that was reserved.
 type hold struct {
 	from  *semaphore.Weighted
 	bytes int64

@@ -131,12 +131,10 @@ type recent struct {
 	youngFrom, oldFrom time.Time
 }
 
-// newRecent returns one that knows nothing.
 func newRecent(most int, lookBack, reach time.Duration) *recent {
 	return &recent{most: max(1, most/2), lookBack: lookBack, reach: reach, seed: maphash.MakeSeed(), young: make(map[uint64]uint64)}
 }
 
-// add notes a change.
 func (r *recent) add(at source.Cursor, now time.Time) {
 	n, age := len(r.young), now.Sub(r.youngFrom)
 	if n >= r.most && (age > r.lookBack || n >= maxLookBack) || age > r.reach {
@@ -153,7 +151,6 @@ func (r *recent) name(at source.Cursor) uint64 {
 	return maphash.String(r.seed, at.Row)
 }
 
-// has reports whether a change was noted and is not forgotten.
 func (r *recent) has(at source.Cursor) bool {
 	name := r.name(at)
 	hash, ok := r.young[name]
@@ -207,7 +204,6 @@ func (w *watch) from(modified string) {
 	w.low, w.next = older(w.low, modified), older(w.next, modified)
 }
 
-// full reports whether there is no room for another row.
 func (w *watch) full() bool { return len(w.rows) >= w.most }
 
 func older(a, b string) string {

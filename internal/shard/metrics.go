@@ -90,7 +90,6 @@ func (m *Metrics) show(stream string, types, dependencies []string) {
 	}
 }
 
-// limited counts a wait for a limit.
 func (m *Metrics) limited(stream string, by null.Text, waited time.Duration) {
 	m.limits.WithLabelValues(stream, string(by)).Add(max(0, waited.Seconds()))
 }
@@ -108,7 +107,6 @@ const (
 
 var queries = []query{queryPage, queryRows, queryIDs, queryChanges}
 
-// queried counts a query that began at a time and has ended.
 func (m *Metrics) queried(stream string, q query, began time.Time) {
 	m.queries.WithLabelValues(stream, string(q)).Observe(time.Since(began).Seconds())
 }

@@ -60,7 +60,6 @@ type changes struct {
 	ids  []uint64
 }
 
-// changesPoll is what holds for one poll of the second cursor.
 type changesPoll struct {
 	// began is when it began, by the host's clock, now the same by the database's.
 	began, now time.Time
@@ -78,8 +77,7 @@ type changesPoll struct {
 // publish reads rows again and publishes those that say something new.
 type publish func(ctx context.Context, rows []source.Range) error
 
-// follow looks for rows that were modified in place, by their MODIFIED, and publishes what has
-// changed.
+// follow publishes rows that were modified in place, found by their MODIFIED.
 func (c *changes) follow(ctx context.Context, column source.Column, publish publish) error {
 	now, looked := c.reader.databaseNow(), c.poll.inFlight
 	if back := c.poll.now.Sub(now); back > c.opts.LookBack {
@@ -160,7 +158,6 @@ func (c *changes) read(ctx context.Context, after *source.Cursor, through string
 	return err
 }
 
-// readNew reads what lies behind the cursor.
 func (c *changes) readNew(ctx context.Context, through string, publish publish) error {
 	for {
 		next := c.after
@@ -187,7 +184,6 @@ func (c *changes) readNew(ctx context.Context, through string, publish publish) 
 // late reports whether the tail is to be polled again.
 func (c *changes) late() bool { return time.Since(c.poll.began) > c.opts.PollInterval }
 
-// publishNew publishes those of the changed rows that may say something new.
 func (c *changes) publishNew(ctx context.Context, list []source.Cursor, publish publish) error {
 	c.ids = c.ids[:0]
 	oldest := c.behind

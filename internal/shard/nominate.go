@@ -16,7 +16,6 @@ import (
 
 var _ reconcile.Owner = (*Shard)(nil)
 
-// errNotRunning is returned to those who nominate something while the shard is stopped or ends.
 var errNotRunning = errors.New("the shard does not run")
 
 // nomination is one call of Nominate on its way through the owner.
@@ -42,7 +41,6 @@ type nomination struct {
 	verdict reconcile.Verdict
 }
 
-// count adds to the verdict.
 func (n *nomination) count(v reconcile.Verdict) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -231,8 +231,6 @@ func (o *nominations) addFacts(b *batch, page *page, origin sink.Origin) error {
 	return nil
 }
 
-// addStates adds to b what the rows of page say of their entities, and returns the decisions about
-// them.
 func (o *nominations) addStates(ctx context.Context, b *batch, page *page, origin originOf) ([]stream.Decision, error) {
 	decisions, err := o.entities.decide(ctx, b, page.Rows)
 	if err != nil {

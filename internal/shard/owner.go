@@ -107,8 +107,7 @@ func (o *owner) run(ctx context.Context) (idle bool, err error) {
 	}
 }
 
-// poll looks once for what the tail and the second cursor find. It reports whether there may be
-// more to read at once.
+// poll looks once for what the tail and the second cursor find.
 func (o *owner) poll(ctx context.Context) (more bool, err error) {
 	began := time.Now()
 	if !o.server.tailless() {
@@ -137,8 +136,7 @@ func (o *owner) poll(ctx context.Context) (more bool, err error) {
 	return more, err
 }
 
-// follow looks for rows that were modified in place and publishes what has changed. It does so at
-// most once a poll.
+// follow looks at most once a poll for rows that were modified in place.
 func (o *owner) follow(ctx context.Context) error {
 	c := o.changes
 	columns := o.reader.columns
@@ -193,8 +191,7 @@ func (o *owner) mayIdle(ctx context.Context) bool {
 		o.nominator.calls.Load() == 0 && !o.republish.active() && !o.status.publishes() && ctx.Err() == nil
 }
 
-// nextPoll returns when to poll after the poll that has begun at a time; more says that there may
-// be more to read at once.
+// nextPoll returns when to poll after the poll that has begun at a time.
 func (o *owner) nextPoll(began time.Time, more bool) time.Time {
 	switch {
 	case more && o.tail.limited:

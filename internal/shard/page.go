@@ -19,8 +19,7 @@ const pageAge = 3 * time.Second
 // errAged says that a page has waited for the batch before for so long that it is read again.
 var errAged = errors.New("the page is too old")
 
-// pollPage reads one page, hands on what is old enough of it and moves position behind that. It
-// reports whether there may be more to read at once.
+// pollPage reads one page, hands on what is old enough of it and moves position behind that.
 func (o *owner) pollPage(ctx context.Context) (more bool, err error) {
 	var held hold
 	// Also where what is below panics.
@@ -209,8 +208,7 @@ func (o *owner) next(ctx context.Context, p *page, held *hold) (b *batch, at led
 	return b, at, more && bad == nil, bad, nil
 }
 
-// leaveRest notes for the lag what b leaves of the rows and the late ones; cut says that b ends
-// early. It reports whether there may be more to read at once.
+// leaveRest notes for the lag what b leaves of the rows and the late ones; cut: b ends early.
 func (o *owner) leaveRest(b *batch, p *page, rows []source.Row, late *page, cut bool) (more bool) {
 	if len(rows) > 0 && len(rows) == len(p.Rows) && p.More {
 		more = true

@@ -50,12 +50,10 @@ type publishedRows struct {
 	askedAt *uint64
 }
 
-// newPublished returns the list of the rows published last with what log has.
 func newPublished(server *server, entities *entities, log *published.Log) *publishedRows {
 	return &publishedRows{opts: server.opts, reader: server.reader, server: server, entities: entities, log: log, due: true}
 }
 
-// release reports whether the rows are those of a release stream.
 func (p *publishedRows) release() bool { return p.opts.Kind != event.Capability }
 
 // confirm compares the rows now, and returns an error where their ids are used again.
@@ -75,7 +73,6 @@ func (p *publishedRows) confirm(ctx context.Context) error {
 	return nil
 }
 
-// setOrigin says what the rows of the list were read from.
 func (p *publishedRows) setOrigin(now published.Origin) {
 	now.Server = published.ServerAndDatabase(now.Server, p.opts.Encoder.Source())
 	p.log.SetOrigin(now)
@@ -258,7 +255,6 @@ func (p *publishedRows) compareLost(ctx context.Context) error {
 	return nil
 }
 
-// note notes with b that a row of this shape is handed on with it.
 func (p *publishedRows) note(b *batch, columns *source.Columns, row source.Row, state [16]byte, entity []byte) {
 	b.rows = append(b.rows, published.RowOf(p.opts.Encoder, columns, row, state, entity))
 }

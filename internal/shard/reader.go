@@ -91,7 +91,6 @@ func (r *reader) answered(p *page) error {
 	return nil
 }
 
-// bind prepares for rows of this shape.
 func (r *reader) bind(columns *source.Columns) error {
 	if columns == r.columns {
 		return nil
@@ -173,7 +172,6 @@ type idList struct {
 	span
 }
 
-// ids fills list with which ids in ranges exist.
 func (r *reader) ids(ctx context.Context, ranges []source.Range, uncommitted bool, list *idList) error {
 	read := func() error {
 		defer r.opts.Metrics.queried(r.opts.Stream, queryIDs, time.Now())
@@ -182,7 +180,6 @@ func (r *reader) ids(ctx context.Context, ranges []source.Range, uncommitted boo
 	return r.retrier.retry(ctx, owning, reading, func() error { return r.query(ctx, &list.span, read) })
 }
 
-// changes fills list with the MODIFIED of rows.
 func (r *reader) changes(ctx context.Context, q source.ChangeQuery, list *source.Changes) error {
 	read := func() error {
 		defer r.opts.Metrics.queried(r.opts.Stream, queryChanges, time.Now())
@@ -191,12 +188,10 @@ func (r *reader) changes(ctx context.Context, q source.ChangeQuery, list *source
 	return r.retrier.retry(ctx, owning, reading, func() error { return r.query(ctx, new(span), read) })
 }
 
-// age returns the moment at which p was read.
 func (r *reader) age(p *page) ledger.Age {
 	return ledger.Age{Now: p.Now, Steady: r.clock.Tick(p.Now, p.asked, p.got)}
 }
 
-// steady returns the steady time at which list was read.
 func (r *reader) steady(list *idList) time.Time {
 	return r.clock.Tick(list.Now, list.asked, list.got)
 }
@@ -209,7 +204,6 @@ func (r *reader) databaseNow() time.Time {
 	return r.now.Add(time.Since(r.at))
 }
 
-// reserve waits for a share of the bytes in flight.
 func (r *reader) reserve(ctx context.Context) (held hold, err error) {
 	if r.oversize.big {
 		// The page that did not fit is read again.

@@ -62,7 +62,6 @@ type laterError struct{ error }
 
 func later(format string, args ...any) error { return &laterError{fmt.Errorf(format, args...)} }
 
-// active reports whether something is left to be done.
 func (r *republishing) active() bool {
 	return r.gaps.state.Republishes() || r.lists.active()
 }
@@ -148,7 +147,6 @@ func (r *republishing) admit() (rows int, pause time.Duration) {
 	return rows, pause
 }
 
-// keysAgain publishes at most so many of the next keys, and returns how many rows it has read.
 func (r *republishing) keysAgain(ctx context.Context, asked *stream.Republish, rows int) (used int, err error) {
 	keys := asked.Keys[min(asked.Cursor, uint64(len(asked.Keys))):]
 	for count := min(len(keys), rows, keysAtOnce); ; count /= 2 {
@@ -171,8 +169,6 @@ func (r *republishing) keysAgain(ctx context.Context, asked *stream.Republish, r
 	}
 }
 
-// idsAgain publishes at most so many of the next rows by their ids, and returns how many it has
-// read.
 func (r *republishing) idsAgain(ctx context.Context, asked *stream.Republish, rows int) (used int, err error) {
 	done := &stream.Republished{Number: asked.Number}
 	q := source.Query{Limit: rows, MaxBytes: r.opts.Limits.pageBytes()}
@@ -216,7 +212,6 @@ type portion struct {
 	cut bool
 }
 
-// portion publishes a portion, and returns how many rows it has read.
 func (r *republishing) portion(ctx context.Context, asked *stream.Republish, p *portion) (used int, err error) {
 	err = r.publish(ctx, p.q, nil, func(b *batch, page *page) error {
 		if err := r.compare(ctx, page); err != nil {
@@ -270,7 +265,6 @@ type unfitError struct{ error }
 // Unwrap is for errors.As.
 func (e *unfitError) Unwrap() error { return e.error }
 
-// failed has the request end with an error.
 func (r *republishing) failed(asked *stream.Republish, err error) *stream.Republished {
 	return &stream.Republished{Number: asked.Number, Cursor: asked.Cursor, State: stream.RepublishFailed, Error: r.opts.Text(err)}
 }
@@ -296,7 +290,6 @@ func (r *republishing) finish(ctx context.Context, done *stream.Republished) err
 	return r.commit(ctx, func(b *batch) error { b.republished = done; return nil })
 }
 
-// values returns the values of the key columns of keys.
 func (r *republishing) values(keys []string) ([][][]byte, error) {
 	values := make([][][]byte, len(keys))
 	for i, key := range keys {

@@ -116,7 +116,6 @@ func (r *republishing) lastMessages(ctx context.Context, decisions []stream.Deci
 	return last, nil
 }
 
-// readLast adds what messages of a TP say to last, by their event ids.
 func (r *republishing) readLast(ctx context.Context, tp string, at source.Range, last map[[16]byte]lastMessage) error {
 	span := sink.Span{TP: tp, From: at.First, To: at.Last + 1}
 	for !span.Done(span.From) {

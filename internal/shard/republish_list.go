@@ -18,7 +18,6 @@ import (
 // the owner.
 type lists struct{ *nominations }
 
-// active reports whether something of that is left.
 func (r lists) active() bool {
 	list := r.opts.Feed.Lists().Last()
 	if !list.Running() {
@@ -59,7 +58,6 @@ func (r *republishing) turn(ctx context.Context) (asked *stream.Republish, pause
 	return nil, againPause, nil
 }
 
-// save has a change of the list be durable.
 func (r lists) save(ctx context.Context, change func() error) error {
 	return r.reader.retrier.wait(owning, forEver, func() error { return r.reader.retrier.writeStore(ctx, owning, change) })
 }

@@ -250,7 +250,6 @@ func (r *republishing) whileAsked(ctx context.Context, number uint64) (running c
 	return running, func() { cancel(); watch.Wait() }
 }
 
-// runs reports whether the request with a number is running.
 func (r *republishing) runs(number uint64) bool {
 	asked := r.gaps.state.Republish()
 	return asked.Running() && asked.Number == number

@@ -173,7 +173,6 @@ type heartbeats struct {
 	last [loops]time.Time
 }
 
-// heartbeat notes that a loop lives.
 func (h *heartbeats) heartbeat(l loop) { h.set(l, time.Now()) }
 
 // idle notes that a loop waits for something to do, which may take any time, or has ended.

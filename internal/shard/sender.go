@@ -38,7 +38,6 @@ type putAside struct {
 	logged bool
 }
 
-// sent says where the messages of a batch are on the bus.
 type sent struct {
 	// locations has one entry per message.
 	locations []location
@@ -150,7 +149,6 @@ func (s *sender) part(b *batch) []sink.Message {
 	return s.messages
 }
 
-// locateAll notes where the messages with the indices of s lie, as far as an outcome says so.
 func (s *sender) locateAll(ctx context.Context, messages []sink.Message, outcome *sink.Outcome) {
 	if s.opts.Reader == nil {
 		return
@@ -280,7 +278,6 @@ func (s *sender) refuse(b *batch, index int, reason string) (sink.Refused, error
 	return r, nil
 }
 
-// logDeadLetters notes the dead letters that are on the bus.
 func (s *sender) logDeadLetters(outcome *sink.Outcome) {
 	if len(s.aside) == 0 {
 		return

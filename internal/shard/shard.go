@@ -274,7 +274,6 @@ func (s *Shard) start(ctx context.Context) error {
 	return nil
 }
 
-// endLive ends what is left of an attempt.
 func (s *Shard) endLive() {
 	if s.live != nil {
 		close(*s.nominator.ended.Swap(nil))
@@ -302,7 +301,6 @@ func (s *Shard) newOwner(entities *entities, publishedRows *publishedRows) *owne
 	return o
 }
 
-// newNominations returns what publishes nominations: it hands batches to handOver.
 func (s *Shard) newNominations(entities *entities, publishedRows *publishedRows, handOver func(*batch, *hold)) *nominations {
 	return &nominations{
 		opts: &s.opts, reader: s.reader, builder: s.builder, entities: entities, publishedRows: publishedRows, gaps: s.gaps,

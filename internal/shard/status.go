@@ -132,7 +132,6 @@ const (
 	waitLong  = 2 * time.Second
 )
 
-// by returns what holds the shard back.
 func (l *limits) by(now time.Time) null.Text {
 	switch {
 	case l.rate:
@@ -156,7 +155,6 @@ func (t *tracker) connected(now time.Time) (waited time.Duration) {
 	return waited
 }
 
-// limitRate notes whether a poll has left rows for the rate.
 func (t *tracker) limitRate(limited bool) { t.update(func(*Status) { t.limits.rate = limited }) }
 
 // Gaps describes the ids of a shard that have not been seen.
@@ -246,7 +244,6 @@ func (t *tracker) fault(at stage, err error) {
 // unread notes a read of the source that failed and is tried again.
 func (t *tracker) unread() { t.update(func(*Status) { t.lag.unreadable = true }) }
 
-// healed ends a fault.
 func (t *tracker) healed(at stage) {
 	t.update(func(*Status) { t.faults[at] = "" })
 }
@@ -279,7 +276,6 @@ func (t *tracker) highest() (id uint64) {
 	return id
 }
 
-// stop notes why the shard cannot go on and reports whether that is new.
 func (t *tracker) stop(err error) (fresh bool) {
 	t.update(func(s *Status) {
 		text := t.text(err)
@@ -324,7 +320,6 @@ func (t *tracker) saved(position uint64, rows, late int) {
 	})
 }
 
-// published returns how many rows were published, and the position that was saved with them.
 func (t *tracker) published() (rows, position uint64) {
 	t.update(func(s *Status) {
 		if position = s.Position; t.traffic.recent != nil {
@@ -334,7 +329,6 @@ func (t *tracker) published() (rows, position uint64) {
 	return rows, position
 }
 
-// putAside counts a dead letter.
 func (t *tracker) putAside(reason string) { t.update(func(*Status) { t.traffic.putAside(reason) }) }
 
 // saves notes since when a batch is being committed, zero for none.

@@ -42,7 +42,6 @@ type tail struct {
 	ids  []uint64
 }
 
-// query asks for the page behind the position.
 func (t *tail) query() source.Query {
 	// Rows may count as published meanwhile.
 	t.position = max(t.position, t.gaps.position())
@@ -51,7 +50,6 @@ func (t *tail) query() source.Query {
 	return source.Query{After: t.position, Limit: limit, MaxBytes: t.opts.Limits.pageBytes()}
 }
 
-// withinRate returns those of the rows of the page that the rate of the stream lets pass.
 func (t *tail) withinRate(p *page, rows []source.Row) []source.Row {
 	n := t.grant(len(rows), false)
 	t.delayRest(p, rows, n)
@@ -59,7 +57,6 @@ func (t *tail) withinRate(p *page, rows []source.Row) []source.Row {
 	return rows[:n]
 }
 
-// grant returns how many of n rows the rate lets pass.
 func (t *tail) grant(n int, late bool) int {
 	granted := t.opts.Rate.admit(n, late)
 	t.granted += granted
@@ -91,7 +88,6 @@ func (t *tail) see(p *page) ledger.Age {
 	return at
 }
 
-// holds reports whether the tail waits at a gap.
 func (t *tail) holds() bool { return t.opts.GapPolicy == ledger.GapHold }
 
 // inOrder reports whether rows wait for those before them: nothing but the bus tells in which order

@@ -149,7 +149,6 @@ func (t *traffic) save(position uint64, drained bool) {
 	}
 }
 
-// putAside counts a dead letter.
 func (t *traffic) putAside(reason string) {
 	if t.reasons == nil {
 		t.reasons = make(map[string]uint64)
@@ -217,7 +216,6 @@ type lag struct {
 // finder is a way to find rows that wait.
 type finder int
 
-// The finders.
 const (
 	// findTail is the page behind the position, with the late rows of the same poll.
 	findTail finder = iota
