@@ -160,7 +160,6 @@ func EveryChange() map[Change]int {
 
 func (w *stateWriter) coin() bool { return w.rng.IntN(2) == 0 }
 
-// bring returns one INSERT or REPLACE of entities, as a commit of its own.
 func bring(verb string, of func(w *stateWriter) []*stateEntity) func(*stateWriter, context.Context) error {
 	return func(w *stateWriter, ctx context.Context) error { return w.bring(ctx, verb, of(w)) }
 }
@@ -180,8 +179,7 @@ func (w *stateWriter) bring(ctx context.Context, verb string, entities []*stateE
 	return w.resolve(ctx, w.write(ctx, verb, w.opts.DB, entities...), begun, append(now, entities...)...)
 }
 
-// write runs one INSERT or REPLACE of entities, whose ids are the table's or those that they bring.
-// Without an error their ids are set.
+// Without an error the ids of entities are set.
 func (w *stateWriter) write(ctx context.Context, verb string, db execer, entities ...*stateEntity) error {
 	own, hidden := entities[0].id != 0, entities[0].condition == Filtered
 	names := append([]string{"app", "name", "deleted"}, stateColumns...)
@@ -262,7 +260,6 @@ type edit struct {
 	now  []*stateEntity
 }
 
-// update returns one UPDATE of an entity in one of the given conditions, as a commit of its own.
 func update(of func(w *stateWriter, e *stateEntity) edit, conditions ...Condition) func(*stateWriter, context.Context) error {
 	return func(w *stateWriter, ctx context.Context) error {
 		if e := w.pick(conditions...); e != nil {
@@ -285,14 +282,12 @@ func (w *stateWriter) toState(e *stateEntity, state uint64, touch bool) edit {
 	return edit{set: set(touch), args: stateValues(state), now: []*stateEntity{e.with(e.condition, state)}}
 }
 
-// rename makes the row of an entity that of another one.
 func (w *stateWriter) rename(e *stateEntity, name string) edit {
 	other := e.with(e.condition, e.state)
 	other.name = name
 	return edit{set: "name = ?" + touched(w.coin()), args: []any{name}, now: []*stateEntity{e.with(Absent, 0), other}}
 }
 
-// flap changes an entity to its other state, and often back at once or a moment later.
 func flap(w *stateWriter, ctx context.Context) error {
 	e := w.pick(Live)
 	if e == nil {
@@ -319,7 +314,7 @@ func (w *stateWriter) remove(ctx context.Context, e *stateEntity) error {
 	return w.resolve(ctx, deleteRows(ctx, w.opts.DB, 1, "DELETE FROM "+e.table+ofEntity, e.app, e.name), begun, e.with(Absent, 0))
 }
 
-// purge removes up to 8 rows, those with the lowest ids.
+// It removes up to 8 rows.
 func purge(w *stateWriter, ctx context.Context) error {
 	if len(w.there) < 2*recent {
 		return nil
@@ -334,8 +329,7 @@ func purge(w *stateWriter, ctx context.Context) error {
 	return w.resolve(ctx, deleteRows(ctx, w.opts.DB, len(now), "DELETE FROM "+w.opts.Tables[0]+" WHERE app = ? AND id <= ?", w.app, highest), begun, now...)
 }
 
-// reinsert removes an entity and inserts it again with the same or another state: in one
-// transaction, so that it is never gone, or in two commits.
+// In one transaction, so that the entity is never gone, or in two commits.
 func reinsert(w *stateWriter, ctx context.Context) error {
 	e := w.pick(Live, Tombstone, Filtered)
 	if e == nil {

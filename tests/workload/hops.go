@@ -28,7 +28,6 @@ func (w *Capabilities) HopTo(ctx context.Context, table string) error {
 	return o.together(ctx, []*stateEntity{now}, o.drop(o.there[0]), o.put(now))
 }
 
-// step is a statement of a transaction.
 type step func(ctx context.Context, tx *session) error
 
 func (w *stateWriter) drop(e *stateEntity) step {
@@ -70,7 +69,6 @@ func (w *stateWriter) together(ctx context.Context, now []*stateEntity, steps ..
 	return w.resolve(ctx, tx.finish(ctx, "COMMIT"), begun, now...)
 }
 
-// elsewhere returns another table than that of an entity.
 func (w *stateWriter) elsewhere(e *stateEntity) (table string) {
 	for table = e.table; table == e.table; {
 		table = w.opts.Tables[w.rng.IntN(len(w.opts.Tables))]
@@ -78,7 +76,7 @@ func (w *stateWriter) elsewhere(e *stateEntity) (table string) {
 	return table
 }
 
-// moved returns a copy of an entity that is to have its row in a table, by chance in another state.
+// The copy is by chance in another state.
 func (w *stateWriter) moved(e *stateEntity, table string) *stateEntity {
 	m := e.with(e.condition, e.state)
 	m.table, m.id = table, 0

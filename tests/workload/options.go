@@ -58,7 +58,6 @@ type Mix struct {
 	Replace, Delete float64
 }
 
-// choose draws what a transaction does.
 func (m Mix) choose(rng *rand.Rand) kind {
 	which := rng.Float64()
 	for _, share := range []struct {
@@ -72,7 +71,6 @@ func (m Mix) choose(rng *rand.Rand) kind {
 	return insert
 }
 
-// choose draws how long a transaction stays open.
 func (h Hold) choose(rng *rand.Rand) time.Duration {
 	bound := h.Short
 	if rng.Float64() < h.LongShare {
@@ -102,7 +100,6 @@ type IDs struct {
 	Containers, Block int
 }
 
-// draw is a request for ids.
 type draw struct {
 	writer int
 	rng    *rand.Rand
@@ -111,7 +108,6 @@ type draw struct {
 	rows  int
 }
 
-// orders is the table of rows.
 const orders = "orders"
 
 func (o IDs) tables() (names []string) {
@@ -169,7 +165,6 @@ func (o IDs) start() func(d draw) (table string, ids []uint64) {
 	}
 }
 
-// silent waits for the end of the silence of a writer's node.
 func (o IDs) silent(ctx context.Context, writer int, began time.Time) error {
 	if o.Silence == 0 || writer%o.Nodes != 0 {
 		return nil

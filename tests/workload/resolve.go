@@ -58,7 +58,7 @@ func (w *stateWriter) resolve(ctx context.Context, err error, begun time.Time, p
 	return nil
 }
 
-// foundRow is a row as the table has it, nil if there is none.
+// nil if there is no row.
 type foundRow struct {
 	id                 uint64
 	table, name, state string

@@ -171,18 +171,16 @@ func (r *Record) change(change func(now time.Time, sums *Sums)) {
 	change(time.Now(), &r.sums)
 }
 
-// writer runs one transaction after the other.
 type writer struct {
 	*Workload
 	number int
 	rng    *rand.Rand
-	// own are the writer's rows that are there.
+	// Those that are there.
 	own []*Row
 	// tokens counts the insertions.
 	tokens int
 }
 
-// kind is what a transaction does.
 type kind string
 
 const (
@@ -195,17 +193,15 @@ const (
 	remove       kind = "delete"
 )
 
-// maxRows is the highest number of rows of one statement.
+// In one statement.
 const maxRows = 8
 
-// transaction is one transaction with the rows that it inserts and those that it removes.
 type transaction struct {
 	kind          kind
 	table         string
 	rows, removes []*Row
 }
 
-// turn runs one transaction and reports whether it counts as a commit.
 func (w *writer) turn(ctx, lasting context.Context) (done bool, err error) {
 	if err := w.opts.IDs.silent(ctx, w.number, w.began); err != nil {
 		return false, err
@@ -242,7 +238,6 @@ func (w *writer) turn(ctx, lasting context.Context) (done bool, err error) {
 	return true, w.commit(lasting, tx, t)
 }
 
-// prepare decides what the next transaction does, draws ids and makes its rows.
 func (w *writer) prepare() *transaction {
 	t := &transaction{kind: w.opts.Mix.choose(w.rng)}
 	var old *Row
@@ -283,8 +278,7 @@ func (w *writer) prepare() *transaction {
 	return t
 }
 
-// choose returns a row of the writer, every other time a recent one: what was written just now is
-// often written again.
+// Every other time a recent one: what was written just now is often written again.
 func (w *writer) choose() *Row {
 	among := len(w.own)
 	if w.rng.IntN(2) == 0 {
@@ -293,7 +287,6 @@ func (w *writer) choose() *Row {
 	return w.own[len(w.own)-1-w.rng.IntN(among)]
 }
 
-// work runs the statement of a transaction.
 func (w *writer) work(ctx context.Context, tx *session, t *transaction) error {
 	if t.kind == remove {
 		return deleteRows(ctx, tx, 1, "DELETE FROM "+t.table+" WHERE entity = ?", t.removes[0].Entity)
@@ -373,7 +366,7 @@ func (w *writer) commit(ctx context.Context, tx *session, t *transaction) error 
 	return err
 }
 
-// find returns the tokens that the entities of a transaction have now.
+// The tokens that the entities of a transaction have now.
 func (w *writer) find(ctx context.Context, t *transaction) (there map[string]bool, err error) {
 	var entities []any
 	for _, row := range slices.Concat(t.rows, t.removes) {

@@ -23,7 +23,6 @@ import (
 // grace is how long a statement under way may take once the context of a run has ended.
 const grace = 5 * time.Second
 
-// crew is a number of writers.
 type crew struct {
 	writers int
 	// turns is how many they make in all, 0 as many as it takes until the context ends; rate how
@@ -90,12 +89,11 @@ func (c crew) run(ctx context.Context) error {
 	return writers.Wait()
 }
 
-// retries is the pause of a writer whose database is away.
 func retries() backoff.Backoff {
 	return backoff.Backoff{First: 10 * time.Millisecond, Max: 500 * time.Millisecond}
 }
 
-// outlast returns a context that ends grace after ctx has.
+// By the time grace.
 func outlast(ctx context.Context) (context.Context, context.CancelFunc) {
 	longer, end := context.WithCancel(context.WithoutCancel(ctx))
 	stop := context.AfterFunc(ctx, func() {
@@ -129,7 +127,6 @@ type session struct {
 	ended bool
 }
 
-// open begins a transaction; end must follow.
 func open(ctx context.Context, db *sql.DB, d Dialect) (*session, error) {
 	conn, err := db.Conn(ctx)
 	if err != nil {

@@ -216,27 +216,25 @@ type stateEntity struct {
 	condition Condition
 }
 
-// with returns a copy that is to be in another state.
 func (e *stateEntity) with(condition Condition, state uint64) *stateEntity {
 	c := *e
 	c.condition, c.state = condition, state
 	return &c
 }
 
-// renewed returns a copy that is to have a new row, whose id the table hands out.
+// The table hands out the id of the new row.
 func (e *stateEntity) renewed(state uint64) *stateEntity {
 	c := e.with(Live, state)
 	c.id = 0
 	return c
 }
 
-// stateWriter makes one change after the other, of entities that nobody else touches.
+// Nobody else touches the entities of one writer.
 type stateWriter struct {
 	*Capabilities
 	number int
 	rng    *rand.Rand
 	app    string
-	// change is the one under way.
 	change Change
 	// there are the entities with a row; byName finds them by what the server compares.
 	there  []*stateEntity
@@ -275,8 +273,7 @@ func (w *stateWriter) newState() uint64 {
 	return w.states*uint64(w.opts.Writers) + uint64(w.number)
 }
 
-// fresh returns a name that no entity of the writer ever had. Most names have an upper-case and a
-// lower-case form.
+// Most names have an upper-case and a lower-case form.
 func (w *stateWriter) fresh() string {
 	w.names++
 	return fmt.Sprintf([]string{"Item-%d", "Café+%d", "%d", "köln/%d 😀"}[w.names%4], w.names)
@@ -318,7 +315,6 @@ func (w *stateWriter) newcomers(n int) (list []*stateEntity) {
 	return list
 }
 
-// recent is how many of a writer's rows count as recent.
 const recent = 8
 
 // pick returns an entity with a row in one of the given conditions, every other time a recent one;
@@ -339,7 +335,6 @@ func (w *stateWriter) pick(conditions ...Condition) *stateEntity {
 	return nil
 }
 
-// replaced returns up to n different entities with other states and rows.
 func (w *stateWriter) replaced(n int) (now []*stateEntity) {
 	var picked []*stateEntity
 	for range 2 * n {
