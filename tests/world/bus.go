@@ -39,7 +39,6 @@ type broker interface {
 	Open(t testing.TB, name string) (destination string)
 	// Count returns how many messages a destination holds, without reading them.
 	Count(t testing.TB, name string) int64
-	// ends returns the end offsets of a destination.
 	ends(t testing.TB, name string) Offsets
 	// consume hands out the messages of a destination behind some offsets up to ends, without ends
 	// until ctx does, every topic-partition in its order.
@@ -328,7 +327,6 @@ func cloudEvent(m Message) ([]byte, error) {
 	return e.Data, nil
 }
 
-// bareRow makes a document of the members of a row and what the headers say.
 func bareRow(m Message) ([]byte, error) {
 	var columns map[string]json.RawMessage
 	if err := json.Unmarshal(m.Value, &columns); err != nil {

@@ -44,7 +44,7 @@ func (b *Bus) prefix(name string) string {
 // connections has one of each test and server: a test that polls opens no other one.
 var connections sync.Map
 
-// js returns the connection of the test, which is closed with it.
+// The test closes the connection.
 func (b *Bus) js(t testing.TB) jetstream.JetStream {
 	t.Helper()
 	type key struct {

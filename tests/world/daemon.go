@@ -35,7 +35,7 @@ func (e Env) With(more Env) Env {
 	return e
 }
 
-// list returns what exec.Cmd takes: nothing of the test's own environment.
+// Nothing of the test's own environment.
 func (e Env) list() []string {
 	list := []string{}
 	for name, value := range e {
@@ -197,7 +197,6 @@ func (d *Daemon) call(method, path string) (int, string) {
 	return response.StatusCode, string(body)
 }
 
-// shardStatus is what the tests need of /api/v1/status.
 type shardStatus struct {
 	Shard     string
 	State     string
@@ -231,7 +230,6 @@ type GapsStatus struct {
 	}
 }
 
-// streamStatus is what the tests need of a stream in /api/v1/status.
 type streamStatus struct {
 	Name    string
 	CatchUp struct {

@@ -70,7 +70,6 @@ type Judge struct {
 	record record
 }
 
-// record is what the writers of one table recorded.
 type record interface {
 	// message sees every message, repeats too.
 	message(*Event)
@@ -192,7 +191,6 @@ func (j *Judge) EndSection() {
 	clear(j.Delays)
 }
 
-// valid judges an event by itself.
 func (j *Judge) valid(e *Event) {
 	if !j.expect.Sampled || digestOf(e.ID)%16 == 0 {
 		j.fitsSchema(e)
@@ -250,7 +248,7 @@ func (j *Judge) stamp(e *Event) {
 	}
 }
 
-// key judges the key of a message. On NATS it is a part of the state.
+// On NATS the key is a part of the state.
 func (j *Judge) key(e *Event, want string) {
 	got := e.Key
 	if got == "" {

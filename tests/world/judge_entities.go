@@ -19,8 +19,7 @@ type EntityKey struct{ App, Name string }
 
 func (k EntityKey) text() string { return escapeKey(k.App) + "+" + escapeKey(k.Name) }
 
-// extra returns the members of columns that no workload writes and that belong to the state of a
-// row. A null is left out.
+// Of columns that no workload writes and that belong to the state of a row. A null is left out.
 func (e *Event) extra() map[string]string {
 	extra := make(map[string]string)
 	for member, value := range e.Data {
@@ -84,24 +83,21 @@ func (c *chain) before(e *Event, forgets bool) *Event {
 	return &c.last
 }
 
-// shows reports whether an event shows the version of the last one with another value of a column
-// that no workload writes.
+// In a column that no workload writes.
 func (c *chain) shows(e *Event) bool {
 	return e.Op == event.Modified && c.last.Op != event.Deleted && e.state == c.last.state &&
 		!maps.Equal(e.extra(), c.last.extra())
 }
 
-// restated reports whether an event says once more what the last one says.
 func (c *chain) restated(e *Event) bool {
 	return e.follows(c.last.ID) && e.Op != event.Added && (e.Op == event.Deleted) == (c.last.Op == event.Deleted) && e.state == c.last.state
 }
 
-// entityRecord judges events by the histories of entities.
 type entityRecord struct {
 	*Judge
 	histories map[EntityKey]*workload.History
 	chains    map[EntityKey]*chain
-	// contents are the members of each state: the same for each entity and whenever.
+	// The same for each entity and whenever.
 	contents map[uint64]digest
 	fold     lasts
 }
@@ -219,7 +215,6 @@ func (r *entityRecord) content(e *Event) {
 	r.contents[e.state] = now
 }
 
-// compareToLast judges an event by the one before it about the entity.
 func (r *entityRecord) compareToLast(c *chain, e *Event) {
 	last := c.before(e, r.expect.Forgets > 0)
 	known := last == &c.last

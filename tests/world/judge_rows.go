@@ -18,7 +18,6 @@ import (
 	"example.org/bridge/tests/workload"
 )
 
-// rowRecord judges events by the rows that were inserted, each of which has a token of its own.
 type rowRecord struct {
 	*Judge
 	rows map[string]*workload.Row
@@ -113,7 +112,6 @@ func (r *rowRecord) event(e *Event) {
 	r.order(e, row)
 }
 
-// ofVersion reports whether a body is one that the workload writes for a version.
 func ofVersion(body string, version int) bool {
 	var b struct {
 		Kind    string
@@ -289,8 +287,7 @@ func (w *World) TableFold(live string, tables ...string) Fold {
 	return f
 }
 
-// isExtra reports whether a column, or its member, is one that no workload writes and that belongs
-// to the state of a row. A secret is masked.
+// No workload writes it and it belongs to the state of a row. A secret is masked.
 func isExtra(name string) bool {
 	_, written := stateMembers[name]
 	return !written && !slices.Contains([]string{"id", "created", "modified", "row", "hidden", "secret"}, name)
@@ -331,7 +328,6 @@ func (f Fold) Compare(table Fold, v *Verdict) {
 	}
 }
 
-// extras returns the members of columns that no workload writes.
 func (e Entry) extras() map[string]string {
 	extras := make(map[string]string)
 	for member, value := range e.members {

@@ -15,7 +15,7 @@ import (
 
 func TestMain(m *testing.M) { testenv.Main(m) }
 
-// finds fails the test unless what was found has a part, or is empty where that is.
+// Nothing is to be found where want is empty.
 func finds(t *testing.T, v *Verdict, want string) {
 	t.Helper()
 	if found := v.Wrong(); want == "" && found != "" || !strings.Contains(found, want) {
@@ -37,7 +37,7 @@ func stateMessage(n, prev int, op, name string, state int) Message {
 	return plantedMessage(n, prev, "Caps"+kind+"Event", "a+"+name, fmt.Sprintf(`"app":"a","name":%q,%s"row":{"source":"db","table":"caps","id":7}`, name, reason))
 }
 
-// plantedMessage is an event with a number, which is its second, too.
+// The number is its second, too.
 func plantedMessage(n, prev int, kind, key, data string) Message {
 	links := "[]"
 	if prev > 0 {
@@ -55,7 +55,6 @@ func plantedMessage(n, prev int, kind, key, data string) Message {
 	}
 }
 
-// modifiedAt is an event of a row with this MODIFIED, in seconds.
 func modifiedAt(m Message, seconds int) Message {
 	times := strings.NewReplacer(`"time":1`, fmt.Sprintf(`"time":%d`, seconds), `"data":{`, fmt.Sprintf(`"data":{"modified":"2026-01-01T00:00:%02dZ",`, seconds))
 	m.Value = []byte(times.Replace(string(m.Value)))
@@ -139,7 +138,6 @@ func asState(m Message) Message {
 	return m
 }
 
-// planting changes a tape.
 type planting func(p []Message) []Message
 
 // with adds messages, cut does so behind the first n, instead replaces one.
@@ -151,7 +149,7 @@ func cut(n int, more ...Message) planting {
 
 func instead(i int, m Message) planting { return func(p []Message) []Message { p[i] = m; return p } }
 
-// edited changes message i, added adds it once more, changed.
+// added adds message i once more, changed.
 func edited(i int, change func(m *Message)) planting {
 	return func(p []Message) []Message { change(&p[i]); return p }
 }
@@ -165,7 +163,6 @@ func added(i int, change func(m *Message)) planting {
 	}
 }
 
-// says replaces a text of the value.
 func says(was, is string) func(*Message) {
 	return func(m *Message) { m.Value = []byte(strings.Replace(string(m.Value), was, is, 1)) }
 }
@@ -291,7 +288,7 @@ func TestTheJudgeFindsInStates(t *testing.T) {
 	}
 }
 
-// elsewhere has another last event of X lie in another topic-partition, which is read first.
+// It is read first.
 func elsewhere(last Message) planting {
 	last.Partition = "1"
 	return func(p []Message) []Message { return append(slices.Clone(p[:5]), last, p[5]) }
@@ -309,7 +306,6 @@ func TestWhatIsStoredBehindAYoungerProcess(t *testing.T) {
 	finds(t, &j.Verdict, `link: a "X"`)
 }
 
-// stoodStill has a process that stood still store a repeat behind its successor's messages.
 func stoodStill(tape []Message) []Message {
 	late := tape[5]
 	late.Headers = maps.Clone(late.Headers)

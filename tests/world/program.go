@@ -81,8 +81,7 @@ var (
 // tests: without it in SQLite, which is C that was translated, and without C in Pebble.
 var RaceFlags = []string{"-race", "-tags=pebblegozstd", "-gcflags=modernc.org/sqlite/lib=-race=false", "-gcflags=modernc.org/libc=-race=false"}
 
-// building returns what builds the program into a folder of its own, which is removed after the
-// last test.
+// The folder is removed after the last test.
 func building(race, isFaulty bool) func() (path string, err error) {
 	return sync.OnceValues(func() (string, error) {
 		dir, err := os.MkdirTemp("", "bridge-acceptance-")

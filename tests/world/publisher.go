@@ -145,10 +145,9 @@ func (p *Publisher) heads() map[string]map[string]uint64 {
 	return heads
 }
 
-// tableOf returns the name of a table, or of its shard, without its database.
+// Or of its shard, without its database.
 func tableOf(name string) string { return name[strings.LastIndexByte(name, '.')+1:] }
 
-// behind names the tables whose positions have not reached those of heads.
 func (p *Publisher) behind(heads map[string]map[string]uint64) (tables []string) {
 	for stream, ids := range heads {
 		at := make(map[string]uint64)
@@ -238,7 +237,6 @@ func (p *Publisher) Verdict(stream string, expect Expect) *Verdict {
 	return v
 }
 
-// newJudge returns a judge of a stream by what its writers have recorded so far.
 func (p *Publisher) newJudge(stream string, expect Expect) *Judge {
 	p.T.Helper()
 	var j *Judge
@@ -264,7 +262,6 @@ func (j *Judge) Of(t testing.TB, e Env, stream string) *Judge {
 
 const notDeleted = "deleted = 0"
 
-// compareTable compares what a judge has folded a stream of entities to with the table.
 func (p *Publisher) compareTable(stream string, j *Judge) {
 	p.T.Helper()
 	if _, ok := j.record.(*entityRecord); ok {

@@ -41,7 +41,6 @@ func TestTheJudgeFindsRowsOfEarlierSections(t *testing.T) {
 	}
 }
 
-// ahead puts a message before the others.
 func ahead(m Message) planting {
 	return func(p []Message) []Message { return append([]Message{m}, p...) }
 }

@@ -33,7 +33,6 @@ func (p *Publisher) StartShares(number int) {
 	p.Ready()
 }
 
-// processes are the shares, or the one that there is.
 func (p *Publisher) processes() []*Daemon {
 	if p.Shares == nil {
 		return []*Daemon{p.Daemon}

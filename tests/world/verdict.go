@@ -188,7 +188,6 @@ func (p *Publisher) Figures(expect Expect) Figures {
 	return p.figures(rows, p.Verdict(Strict, expect), expect)
 }
 
-// figures counts the verdicts, and what the log and `bridge verify` say.
 func (p *Publisher) figures(rows, entities *Verdict, expect Expect) (f Figures) {
 	p.T.Helper()
 	f.count(Orders, rows)
@@ -265,10 +264,8 @@ func (p *Publisher) MustHold(repeats int, expect Expect) Figures {
 	return f
 }
 
-// complaint matches a line of the log that says that something is wrong: when, what, and where.
 var complaint = regexp.MustCompile(`^time=(\S+) level=(?:WARN|ERROR) msg=("[^"]*"|\S+)(.*)$`)
 
-// whereabouts are the parts of such a line that say where.
 var whereabouts = regexp.MustCompile(` (?:dependency|stream|shard)=(?:"[^"]*"|\S+)`)
 
 // repeatedComplaints returns the complaints that a log repeats more often than once a minute. A

@@ -132,7 +132,6 @@ func (w *World) Highest(table string) (id uint64) {
 	return id
 }
 
-// tables returns the tables of a stream: a list of names, and of patterns those that match.
 func (w *World) tables(of string) (names []string) {
 	w.T.Helper()
 	for _, one := range strings.Split(of, ",") {
@@ -371,7 +370,6 @@ func compile(t testing.TB, text []byte, change func(schema map[string]any)) *jso
 	return compiled
 }
 
-// general returns the schemas that hold for all tables.
 func general(t testing.TB) map[event.Op]*jsonschema.Schema {
 	t.Helper()
 	all := make(map[event.Op]*jsonschema.Schema)
@@ -399,7 +397,7 @@ func Schemas(t testing.TB, e Env, stream string) map[event.Op]*jsonschema.Schema
 	return all
 }
 
-// closeData allows no other members of data than those of the table, where they are known.
+// Where the table's members are known.
 func closeData(schema map[string]any) {
 	properties, _ := schema["properties"].(map[string]any)
 	switch data, _ := properties["data"].(map[string]any); {
