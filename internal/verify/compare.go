@@ -145,8 +145,8 @@ type comparison struct {
 // compare compares a row, read when the database's clock stood at now, with what the bus says.
 func (s *table) compare(row source.Row, now time.Time) comparison {
 	l := comparison{row: row.ID, now: now, since: now}
-	if row.Stale {
-		// It counts as a row that is not there.
+	if row.Stale || s.Kind == event.Capability && s.columns.Keyless(row.Values) >= 0 {
+		// It counts as a row that is not there, and that with NULL in its key is none of an entity.
 		return l
 	}
 	input := event.Row{Row: row, Read: now}
@@ -247,7 +247,7 @@ func (s *table) compareEntity(row event.Row, ev *event.Event, l *comparison) {
 // compared with those that its table makes of the row.
 func (s *table) compareLast(row event.Row, ev *event.Event, n *entity, l *comparison) {
 	of, deleted, err := n.shard, ev.Op == event.Deleted, error(nil)
-	if of != s {
+	if of != s && !of.isFormer() {
 		row, err = of.adopt(&s.schema, row)
 	}
 	differs := func(what string) { l.fault, l.what = stale, what }
@@ -296,7 +296,7 @@ func (s *table) confirm(p *proof, is func(Example) bool) {
 // one of these things of it. Nothing else tells that of a tombstone, or of an event whose
 // bridge-state cannot be read.
 func (s *schema) makes(values [][]byte, ev *event.Event, n *entity, as ...event.Said) bool {
-	return slices.ContainsFunc(as, func(said event.Said) bool {
+	return !s.isFormer() && slices.ContainsFunc(as, func(said event.Said) bool {
 		said.Row, said.Predecessor = n.row, event.FormatID(n.link)
 		return short(s.Encoder.IDOf(&said, values, ev.Digest)) == n.last
 	})

@@ -144,12 +144,14 @@ func (s *table) foldEntity(m *Message, e *envelope, v *verdict, stamp *stamp) (n
 	}
 	// What is remembered of a long history ends somewhere; stamps do not.
 	repeat := known && (n.knows(id) || stamp.again && n.past != nil && len(*n.past) == mostPast)
-	s.noteRepeat(m, e, v, stamp, repeat, n.stamp.epoch < stamp.Since)
+	if !s.isFormer() {
+		s.noteRepeat(m, e, v, stamp, repeat, n.stamp.epoch < stamp.Since)
+	}
 	if v.proof == unproven && !repeat {
 		s.unproven++
 	}
 	if !known {
-		if link != 0 {
+		if link != 0 && !s.isFormer() {
 			s.await(m, e, n, stamp)
 		}
 		s.setLast(n, m, e, v, stamp)
@@ -165,9 +167,9 @@ func (s *table) foldEntity(m *Message, e *envelope, v *verdict, stamp *stamp) (n
 		if link == 0 && v.op == event.Added {
 			s.rootless++
 		}
-	case n.several:
+	case n.several, s.isFormer():
 		// The order in which partitions are read is none, so links are not judged: brokenLink
-		// passes over what was awaited before.
+		// passes over what was awaited before. Those of former tables are nobody's.
 		if isLast {
 			n.advance(this, v.op)
 		} else {

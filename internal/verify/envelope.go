@@ -70,7 +70,7 @@ func (s *schema) asRow(m *Message) {
 	if m.header[sink.HeaderFormat] != sink.PayloadFormat || p == nil {
 		return
 	}
-	row, former := []byte{'{'}, s.isFormer(m)
+	row, former := []byte{'{'}, s.formerForm(m) != 0
 	for _, member := range s.Encoder.Members(false) {
 		c := &s.columns.List[member.Column]
 		at := slices.IndexFunc(p.Headers, func(h event.Field) bool { return s.columns.Same(h.Column, c.Name) })
@@ -104,22 +104,23 @@ func headerAt(p *event.Payload, at int) string {
 	return p.Headers[at].Member
 }
 
-// isFormer reports whether a message whose value is a column was made of other columns than now, or
-// with other names of headers: PAYLOAD or HEADERS has changed, and nothing says what they were.
-func (s *schema) isFormer(m *Message) bool {
+// formerForm returns the form of digests by which a message was made, where that is not the one of
+// now: columns or MASK have changed, or PAYLOAD or HEADERS, and nothing says what they were.
+func (s *schema) formerForm(m *Message) uint32 {
+	form, _ := sink.ParseForm([]byte(m.header[sink.HeaderForm]))
 	p := s.Encoder.Payload()
-	if p == nil {
-		return false
-	}
-	if form, _ := sink.ParseForm([]byte(m.header[sink.HeaderForm])); form != s.Encoder.Form() {
-		return true
-	}
 	for name := range m.header {
-		if !sink.IsReserved(name) && !slices.ContainsFunc(p.Headers, func(h event.Field) bool { return h.Member == name }) {
-			return true
+		if p != nil && !sink.IsReserved(name) && !slices.ContainsFunc(p.Headers, func(h event.Field) bool { return h.Member == name }) {
+			return max(form, 1)
 		}
 	}
-	return false
+	switch {
+	case form == s.Encoder.Form():
+		return 0
+	case p != nil:
+		return max(form, 1)
+	}
+	return form
 }
 
 // origin is a table as data.row names it.

@@ -1,6 +1,7 @@
 package verify_test
 
 import (
+	"context"
 	"slices"
 	"strings"
 	"testing"
@@ -11,6 +12,7 @@ import (
 	"example.org/bridge/internal/verify"
 	"example.org/bridge/sink"
 	"example.org/bridge/source"
+	"example.org/bridge/source/sourcetest/memory"
 )
 
 const (
@@ -96,6 +98,8 @@ var found = map[event.Kind][]struct{ name, script string }{
 			"finds stale 1, outOfOrder 1; heals ; replace a fourth; finds nothing; heals outOfOrder 2"},
 		{"the order of one process is not healed", "stamped; insert a first; replace a second; replace a third; replace a fourth; " +
 			"swap 1 2; finds outOfOrder 1; heals "},
+		{"a column and its member are renamed apart", `columns code:int; row a|7; row b|8; columns number:int; fields name number:code; ` +
+			"unsent a|7; unsent b|8; finds stale 2 | unproven 2"},
 		{"FIELDS renames a member, beside one that only its row proves", `columns doc:json code:int; row a|{ "b": 1 }|7; fields name code:number doc; ` +
 			`finds nothing; edit 0 "code":7>"code":8; finds altered 1 | unproven 1`},
 		// A member of another type is not compared.
@@ -113,6 +117,9 @@ var found = map[event.Kind][]struct{ name, script string }{
 		{"the second one goes, and the bus ends with neither", twoRows + "insert a z; delete 1; silent a x; at 2 in 1, delete 1; finds stale 1"},
 		{"a row gets the key of another at the last look", "tables; in 1; silent b x; in 0; insert a x; " +
 			"at 4 in 0, delete 1, in 1, update 1 a|x|1.50|2026-03-01 10:20:30.123; finds nothing"},
+		{"moved to a table that is no longer configured, and back", "tables; " + moved + "; delete 1; in 0; insert M active; options first; finds nothing"},
+		{"of a table that is no longer configured alone", "tables; in 1; insert M active; options first; finds nothing; " +
+			"in 0; silent M active; finds nothing; in 0; update 1 M|other|1.50|2026-03-01 10:20:30.123; finds stale 1"},
 		{"a loss, with a topic for each table", topics + "topics none; finds lost 1, missing 1"},
 		{"a loss, and another topic has expired", topics + "topics d_1; finds lost 1, missing 1"},
 		{"a loss, and its topic has expired", topics + "topics d_0; finds  | expired 1, removed 1"},
@@ -333,4 +340,36 @@ func TestMessagesOfOtherDomains(t *testing.T) {
 	// A header of another domain does not hide an event of ours.
 	w.bus.messages[4].Header[sink.HeaderDomain] = foreign
 	want(t, w.check(ours), "missing 1")
+}
+
+// nullable is a table whose unique index takes NULL as its key many times.
+type nullable struct {
+	source.Shard
+	columns *source.Columns
+}
+
+func (n *nullable) Read(ctx context.Context, q source.Query, p *source.Page) error {
+	err := n.Shard.Read(ctx, q, p)
+	if n.columns == nil && err == nil {
+		columns := *p.Columns
+		columns.NullKey = columns.Key
+		n.columns = &columns
+	}
+	p.Columns = n.columns
+	return err
+}
+
+// TestRowsWithoutAKey: a version before this one published rows with NULL in their key, and a
+// reconcile has deleted them.
+func TestRowsWithoutAKey(t *testing.T) {
+	w := newWorld(t, event.Capability)
+	w.insert("a", "x")
+	w.insert(memory.Null, "x")
+	table := &nullable{Shard: w.table}
+	of := func(o *verify.Options) { o.Shards[0].Source = table }
+	want(t, w.check(of), "extra 1")
+	w.read, w.previous = time.Now(), w.last[""]
+	_, ev, err := w.encoder.AppendAbsent(nil, event.Absent{Key: []byte("%"), ID: 2, Read: w.read, Predecessor: w.previous})
+	w.send(ev, 2, err)
+	want(t, w.check(of), "")
 }

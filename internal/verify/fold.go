@@ -3,6 +3,7 @@ package verify
 import (
 	"bytes"
 	"cmp"
+	"encoding/binary"
 	"hash/maphash"
 	"math"
 	"slices"
@@ -12,6 +13,7 @@ import (
 
 	"example.org/bridge/event"
 	"example.org/bridge/sink"
+	"example.org/bridge/source"
 )
 
 // deletion is a deleted event that a tombstone may follow.
@@ -131,7 +133,38 @@ func (r *run) addUnnamed(m *Message, name string) {
 		}
 	}
 	r.report.Others++
-	r.noteFormer(m, of)
+	if of.report.Kind == event.Capability {
+		r.foldFormer(m, of)
+	} else {
+		r.noteFormer(m, of)
+	}
+}
+
+// isFormer reports whether a table is not configured: it has no more than a name.
+func (s *schema) isFormer() bool { return s.Encoder == nil }
+
+// foldFormer takes in an event of a capability stream under the name of a shard that is not
+// configured: other tables may have the entity by now.
+func (r *run) foldFormer(m *Message, of *stream) {
+	state, err := sink.ParseState(m.header[sink.HeaderState])
+	name, e := m.header[sink.HeaderShard], &r.envelope
+	at := slices.IndexFunc(r.entities, func(l *entities) bool { return l.tables[0].stream == of && !l.tables[0].Apart })
+	if at < 0 || name == "" || m.Value == nil || err != nil || state.Epoch == 0 || e.read(m, of.report.Kind) != nil {
+		return
+	}
+	s := of.formers[name]
+	if s == nil {
+		s = &table{schema: schema{Shard: Shard{Stream: of.report.Stream, Name: name}, columns: new(source.Columns)}, stream: of, entities: r.entities[at]}
+		of.formers[name] = s
+	}
+	v := verdict{reading: &reading{strange: true}, op: event.Added, key: m.Key}
+	if e.reason != "" {
+		v.op = event.Deleted
+	}
+	if v.key == nil {
+		v.key = []byte(state.Key)
+	}
+	s.foldEntity(m, e, &v, &stamp{State: state})
 }
 
 // hadName reports whether a message whose body names the table may be its event, under the name of
@@ -152,7 +185,7 @@ func (r *run) noteFormer(m *Message, of *stream) {
 	row, err := strconv.ParseUint(m.header[sink.HeaderRowID], 10, 64)
 	id, err2 := event.ParseID(m.header[sink.HeaderID])
 	shard := formerShard{of.report.Stream, m.header[sink.HeaderShard]}
-	if of.report.Kind != event.Release || err != nil || err2 != nil || shard.name == "" {
+	if err != nil || err2 != nil || shard.name == "" {
 		return
 	}
 	if r.formersLeft < formerBytes {
@@ -271,7 +304,8 @@ func (s *table) noteShape(m *Message, e *envelope, v *verdict) {
 	if v.usual && v.op != "" && e.reason == "" {
 		s.usual[m.partition] = true
 	}
-	if v.usual || v.former || v.proof == refuted || !v.strange && !(v.retyped && v.proof == proven) {
+	if v.usual || v.proof == refuted || v.form == 0 && !v.strange && !(v.retyped && v.proof == proven) ||
+		v.form != 0 && s.Encoder.Payload() != nil {
 		return
 	}
 	d := s.scratch[:0]
@@ -279,6 +313,9 @@ func (s *table) noteShape(m *Message, e *envelope, v *verdict) {
 		if d = append(append(d, m.Name...), 0); !v.strange {
 			d = append(d, m.Value[0])
 		}
+	}
+	if v.form != 0 {
+		d = binary.BigEndian.AppendUint32(d[:0], v.form)
 	}
 	s.scratch = d
 	kind := maphash.Bytes(seed, d)
@@ -288,11 +325,13 @@ func (s *table) noteShape(m *Message, e *envelope, v *verdict) {
 		if !v.strange {
 			what = "a member has another type than its column makes"
 		}
-		found = &unknownMembers{first: s.example(m, e, v, what), late: s.usual[m.partition], proven: v.proof == proven, retyped: !v.strange}
+		found = &unknownMembers{first: s.example(m, e, v, what), late: s.usual[m.partition] && v.form == 0, proven: v.proof == proven, retyped: !v.strange}
 		s.unknownMembers[kind] = found
 	}
 	found.count++
-	if found.fits = found.fits || v.proof == proven; v.proof == unproven && v.why != "" {
+	// NULL fits whatever the name of its column.
+	whole := v.form == 0 || !slices.ContainsFunc(e.members, func(m event.RawMember) bool { return string(m.Value) == "null" })
+	if found.fits = found.fits || v.proof == proven && whole; v.proof == unproven && v.why != "" {
 		s.doubt(m, e, v, found)
 	}
 }

@@ -83,4 +83,6 @@ func TestBitsOfAKey(t *testing.T) {
 	w.table = memory.NewTable(spec, columns...)
 	w.insert("\x00\x05", "on")
 	want(t, w.check(), "")
+	w.setState(0, func(s *sink.State) { s.Digest[3]++ })
+	want(t, w.check(), "altered 1")
 }

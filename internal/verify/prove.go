@@ -38,8 +38,8 @@ type verdict struct {
 	doubt columns
 	// unread says that its members cannot have been made as the reading has them.
 	unread bool
-	// former says that it is of other PAYLOAD or HEADERS than now.
-	former bool
+	// form is the form of digests by which it was made, where that is not the one of now.
+	form uint32
 	// key is the text of the entity's key, nil where the event does not tell it.
 	key []byte
 }
@@ -62,8 +62,8 @@ func (s *schema) prove(m *Message, e *envelope, stamp *stamp) verdict {
 		key = []byte(stamp.Key)
 	}
 	v := s.proveBody(m, e, key)
-	if v.former = s.isFormer(m); v.former && v.proof == doubted {
-		v.proof, v.why, v.strange, v.usual = unproven, "", true, false
+	if v.form = s.formerForm(m); v.form != 0 && v.proof == doubted {
+		v.proof, v.strange, v.usual = unproven, true, false
 	}
 	if v.proof != proven && v.proof != refuted {
 		v.doubt = s.present(&v.body)
@@ -116,9 +116,7 @@ func (s *schema) proveState(e *envelope, stamp *stamp, v *verdict) string {
 	case want != sink.StateLive, v.proof == proven && v.digest == digest:
 		return ""
 	case v.proof != proven:
-		// Without their width, bits of a key make another meta.id.
-		wide := slices.ContainsFunc(s.columns.Key, func(c int) bool { return s.columns.List[c].Kind == source.Bit })
-		if _, fits := s.fits(e, v, digest, s.operations[string(e.kind)]); fits || wide {
+		if _, fits := s.fits(e, v, digest, s.operations[string(e.kind)]); fits {
 			return ""
 		}
 	}
@@ -135,11 +133,32 @@ func (v *verdict) said(e *envelope, op event.Op) *event.Said {
 // fits reports with which of the operations a digest makes the meta.id of the event, if any.
 func (s *schema) fits(e *envelope, v *verdict, digest [16]byte, ops []event.Op) (event.Op, bool) {
 	for _, op := range ops {
-		if s.Encoder.IDOf(v.said(e, op), v.values, digest) == e.uuid {
+		said := v.said(e, op)
+		if s.anyWidth(v.values, s.columns.Key, func() bool { return s.Encoder.IDOf(said, v.values, digest) == e.uuid }) {
 			return op, true
 		}
 	}
 	return ops[0], false
+}
+
+// anyWidth reports whether fits does with the bit fields among these columns in any of their
+// widths, which no event tells.
+func (s *schema) anyWidth(values [][]byte, columns []int, fits func() bool) bool {
+	for i, c := range columns {
+		v := values[c]
+		if s.columns.List[c].Kind != source.Bit || v == nil {
+			continue
+		}
+		defer func() { values[c] = v }()
+		for width := len(v); width <= 8; width++ {
+			values[c] = append(make([]byte, width-len(v)), v...)
+			if s.anyWidth(values, columns[i+1:], fits) {
+				return true
+			}
+		}
+		return false
+	}
+	return fits()
 }
 
 // proveBody computes the digest and meta.id again from the event's own members, in each way in

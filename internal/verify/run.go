@@ -131,7 +131,7 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 	}
 	for _, l := range r.entities {
 		for _, n := range l.index {
-			if !n.seen && !n.dead {
+			if !n.seen && !n.dead && !n.shard.isFormer() {
 				l.extra[n] = true
 			}
 		}
@@ -156,7 +156,7 @@ func (r *run) prepare(ctx context.Context) error {
 		}
 		if of[o.Stream] == nil {
 			of[o.Stream] = &stream{
-				report: Stream{Stream: o.Stream, Kind: o.Kind}, origins: make(map[origin][]*table),
+				report: Stream{Stream: o.Stream, Kind: o.Kind}, origins: make(map[origin][]*table), formers: make(map[string]*table),
 				tally:      tally{most: r.Examples, found: make(map[Code]*Finding), past: make(map[Code]*Finding)},
 				deliveries: deliveries{once: make(map[uint64]bool), repeats: make(map[repeatID]*repeatedRows)},
 			}
@@ -282,7 +282,7 @@ func (r *run) recheck(ctx context.Context, last bool) error {
 	}
 	// A row may have moved to another table, so all tables are read first.
 	return r.each(func(t *table) error {
-		t.concludeDoubles()
+		t.concludeShared()
 		if l := t.entities; l != nil && l.tables[0] == t {
 			return l.recheckExtra(ctx, last)
 		}
@@ -314,7 +314,7 @@ func (r *run) finish(ctx context.Context) error {
 	for _, l := range r.entities {
 		l.finish(partitions)
 		for _, n := range l.index {
-			if !n.dead {
+			if !n.dead && !n.shard.isFormer() {
 				l.tables[0].report.Live++
 			}
 		}

@@ -249,6 +249,8 @@ func (p *player) compare(name, rest string) bool {
 			switch option {
 			case "latest":
 				one.Latest = true
+			case "first": // the other table is not configured
+				o.Shards = o.Shards[:1]
 			case "after":
 				one.After = p.number(value)
 			case "rounds":

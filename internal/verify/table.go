@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"time"
 
@@ -51,10 +52,9 @@ type table struct {
 	// last is the last attempt to run the shard, firstRow and lastRow are the ids of its rows.
 	last              attempt
 	firstRow, lastRow uint64
-	// suspects are rows that do not fit, doubles those whose key another table had, too, at the
-	// last look.
-	suspects []suspect
-	doubles  []comparison
+	// suspects are rows that do not fit, open those of the last look whose key another table had.
+	suspects map[rowKey]suspect
+	open     []comparison
 }
 
 // stream is what the tables of a stream share.
@@ -65,6 +65,8 @@ type stream struct {
 	// many events.
 	origins    map[origin][]*table
 	deliveries deliveries
+	// formers are the tables that are not configured and have events of the stream's entities.
+	formers map[string]*table
 	// head is the newest message, stamped counts those with a stamp.
 	head    newest
 	stamped uint64
@@ -75,6 +77,7 @@ func (r *run) newTable(o Shard, of *stream) *table {
 		schema: newSchema(o), run: r, stream: of,
 		tails: make(map[int]uint64), rejected: make(map[uint64]bool), refused: make(map[[16]byte]bool),
 		doubts: make(map[doubt]*Finding), unknownMembers: make(map[uint64]*unknownMembers), usual: make(map[int]bool),
+		suspects: make(map[rowKey]suspect),
 	}
 	if o.Kind == event.Release {
 		s.facts = &facts{byRow: make(map[uint64]fact), newestOf: make(map[uint64]uint64)}
@@ -82,19 +85,29 @@ func (r *run) newTable(o Shard, of *stream) *table {
 	return s
 }
 
-// suspect is a row that does not fit.
-type suspect struct {
+// rowKey names a row: by its id and, where rows share ids, the key of its entity.
+type rowKey struct {
 	row uint64
-	// sum digests what was compared, since is when that was seen first, by the database's clock.
+	key string
+}
+
+// suspect is a row that does not fit: sum digests what was compared, since is when that was seen
+// first, by the database's clock.
+type suspect struct {
 	sum    uint64
 	since  time.Time
 	entity *entity
-	// key is that of the entity where rows share ids.
-	key string
 }
 
 // sharesIDs reports whether several rows may have one id.
 func (s *schema) sharesIDs() bool { return s.columns != nil && s.columns.IDFormat != "" }
+
+func (s *schema) rowKey(row uint64, key string) rowKey {
+	if !s.sharesIDs() {
+		key = ""
+	}
+	return rowKey{row, key}
+}
 
 // unfitError says that a table cannot be judged, whatever becomes of others; away, that its
 // database cannot be reached.
@@ -127,21 +140,28 @@ func (t *table) failed(ctx context.Context, err error) error {
 	return fmt.Errorf("stream %s: %w", t.Stream, err)
 }
 
-// readIDs reads rows by their ids, which ascend.
-func (t *table) readIDs(ctx context.Context, ids []source.Range, each func(source.Row, time.Time)) error {
-	for len(ids) > 0 {
-		page, err := t.read(ctx, source.Query{Ranges: ids, Limit: pageRows})
-		if err != nil {
-			return err
-		}
-		for _, row := range page.Rows {
-			each(row, page.Now)
-			for len(ids) > 0 && ids[0].First <= row.ID {
-				ids = ids[1:]
+// readIDs reads the rows of ids, which it sorts.
+func (t *table) readIDs(ctx context.Context, ids []uint64, each func(source.Row, time.Time)) error {
+	slices.Sort(ids)
+	for chunk := range slices.Chunk(slices.Compact(ids), rereadRows) {
+		for len(chunk) > 0 {
+			ranges := make([]source.Range, len(chunk))
+			for i, id := range chunk {
+				ranges[i] = source.Range{First: id, Last: id}
 			}
-		}
-		if !page.More {
-			return nil
+			page, err := t.read(ctx, source.Query{Ranges: ranges, Limit: pageRows})
+			if err != nil {
+				return err
+			}
+			last := uint64(math.MaxUint64)
+			for _, row := range page.Rows {
+				each(row, page.Now)
+				last = row.ID
+			}
+			if !page.More {
+				break
+			}
+			chunk = slices.DeleteFunc(chunk, func(id uint64) bool { return id <= last })
 		}
 	}
 	return nil
@@ -160,9 +180,8 @@ func (t *table) scan(ctx context.Context) error {
 				t.firstRow = row.ID
 			}
 			t.lastRow = row.ID
-			if l := t.compare(row, page.Now); !t.accept(&l) {
-				t.suspect(&l)
-			}
+			l := t.compare(row, page.Now)
+			t.noteRow(&l, false)
 		}
 		t.run.Progress(Step{What: "reading " + t.Name, Done: t.lastRow, Total: page.MaxID})
 		if !page.More {
@@ -171,27 +190,29 @@ func (t *table) scan(ctx context.Context) error {
 	}
 }
 
-// accept takes note of a row that needs no other look, and reports whether it is one.
-func (t *table) accept(l *comparison) bool {
-	if l.double || l.fault != "" {
-		return false
-	}
-	if l.reason != "" {
-		t.add(l.reason, 1, l.example(t.Name))
-	}
-	return true
-}
-
-// suspect has a row looked at again, and the first one of another table with its key.
-func (t *table) suspect(l *comparison) {
-	key := ""
-	if t.sharesIDs() {
-		key = l.key
-	}
-	t.suspects = append(t.suspects, suspect{row: l.row, sum: l.sum, since: l.since, entity: l.entity, key: key})
-	if l.double && l.entity.seenBy != t {
-		first := l.entity.seenBy
-		first.suspects = append(first.suspects, suspect{row: l.entity.seenRow, entity: l.entity, key: key})
+// noteRow takes a row as it is if it fits, else has it looked at again. The last time it reports
+// it, once all tables have been read where several have had its key.
+func (t *table) noteRow(l *comparison, last bool) {
+	n := l.entity
+	shared := n != nil && n.shared
+	switch {
+	case last && shared:
+		t.open = append(t.open, *l)
+	case last && l.fault != "":
+		t.conclude(l)
+	case l.fault == "" && !shared:
+		if l.reason != "" {
+			t.add(l.reason, 1, l.example(t.Name))
+		}
+	default:
+		t.suspects[t.rowKey(l.row, l.key)] = suspect{l.sum, l.since, n}
+		if n == nil || !n.double || n.seenBy == t {
+			return
+		}
+		// The row of the other table was not known to be one of two.
+		if first := n.seenBy.rowKey(n.seenRow, l.key); n.seenBy.suspects[first].entity == nil {
+			n.seenBy.suspects[first] = suspect{entity: n}
+		}
 	}
 }
 
@@ -206,86 +227,55 @@ func (l *comparison) example(shard string) Example {
 // recheck looks at the suspects another time, and at the rows that have come since. The last time,
 // what still does not fit is reported.
 func (t *table) recheck(ctx context.Context, last bool) error {
-	list := slices.SortedStableFunc(slices.Values(t.suspects), func(a, b suspect) int { return cmp.Compare(a.row, b.row) })
-	list = slices.CompactFunc(list, func(a, b suspect) bool { return a.row == b.row && a.key == b.key })
-	t.suspects = nil
-	for chunk := range slices.Chunk(list, rereadRows) {
-		if err := t.reread(ctx, chunk, last); err != nil {
-			return err
+	before := t.suspects
+	t.suspects = make(map[rowKey]suspect)
+	ids := make([]uint64, 0, len(before))
+	for at := range before {
+		ids = append(ids, at.row)
+	}
+	err := t.readIDs(ctx, ids, func(row source.Row, now time.Time) {
+		l := t.compare(row, now)
+		at := t.rowKey(row.ID, l.key)
+		was, known := before[at]
+		if delete(before, at); !known && !l.double && l.fault == "" {
+			// It has the id of a suspect and was none.
+			return
+		}
+		if l.moved = !known || l.sum != was.sum; !l.moved {
+			l.since = was.since
+		}
+		t.noteRow(&l, last)
+	})
+	if err != nil {
+		return err
+	}
+	for _, s := range before {
+		if s.entity != nil {
+			// Its row is gone: it may have another one, or none.
+			t.extra[s.entity] = true
 		}
 	}
 	if err := t.scan(ctx); err != nil || !last {
 		return err
 	}
-	for _, s := range t.suspects {
-		t.add(young, 1, Example{Shard: t.Name, Row: s.row, What: "it came while the check ran", partition: -1})
+	for _, row := range slices.SortedFunc(maps.Keys(t.suspects), func(a, b rowKey) int { return cmp.Compare(a.row, b.row) }) {
+		t.add(young, 1, Example{Shard: t.Name, Row: row.row, What: "it came while the check ran", partition: -1})
 	}
-	t.suspects = nil
+	clear(t.suspects)
 	return nil
 }
 
-// reread looks at some suspects. The entity of one that is gone may have another row, or none.
-func (t *table) reread(ctx context.Context, list []suspect, last bool) error {
-	ids := make([]source.Range, len(list))
-	for i, s := range list {
-		ids[i] = source.Range{First: s.row, Last: s.row}
-	}
-	ids = slices.Compact(ids)
-	vanished := func(s suspect) {
-		if s.entity != nil {
-			t.extra[s.entity] = true
-		}
-	}
-	err := t.readIDs(ctx, ids, func(row source.Row, now time.Time) {
-		for ; len(list) > 0 && list[0].row < row.ID; list = list[1:] {
-			vanished(list[0])
-		}
-		l := t.compare(row, now)
-		at := 0
-		if t.sharesIDs() {
-			at = slices.IndexFunc(list, func(s suspect) bool { return s.row == row.ID && s.key == l.key })
-		}
-		// A row that has the id of a suspect and was none.
-		before := suspect{sum: ^l.sum}
-		if at >= 0 {
-			before, list[at] = list[at], list[0]
-			list = list[1:]
-		} else if !l.double && l.fault == "" {
-			return
-		}
-		shared := l.entity != nil && l.entity.shared
-		if !shared && t.accept(&l) {
-			return
-		}
-		if l.moved = l.sum != before.sum; !l.moved {
-			l.since = before.since
-		}
-		switch {
-		case !last && (l.double || l.fault != ""):
-			t.suspect(&l)
-		case shared:
-			t.doubles = append(t.doubles, l)
-		default:
-			t.conclude(&l)
-		}
-	})
-	if err == nil {
-		for _, s := range list {
-			vanished(s)
-		}
-	}
-	return err
-}
-
-// concludeDoubles reports the rows of which another table had the key, once for both, or alone
-// where none has it any more. All tables have been read, but for the other row of one that has got
-// its key since the look before.
-func (t *table) concludeDoubles() {
-	for _, l := range t.doubles {
+// concludeShared reports the rows of which another table had the key, once for both, or alone where
+// none has it any more. All tables have been read, but for the other row of one that has got its
+// key since the look before.
+func (t *table) concludeShared() {
+	for _, l := range t.open {
 		n := l.entity
 		if !n.double || l.moved {
-			if l.double = false; !t.accept(&l) {
+			if l.double = false; l.fault != "" {
 				t.conclude(&l)
+			} else if l.reason != "" {
+				t.add(l.reason, 1, l.example(t.Name))
 			}
 			continue
 		}
@@ -301,7 +291,7 @@ func (t *table) concludeDoubles() {
 			t.conclude(&l)
 		}
 	}
-	t.doubles = nil
+	t.open = nil
 }
 
 // conclude reports a row that does not fit at the last look.
@@ -356,24 +346,21 @@ func (t *table) hint(e *Example) {
 }
 
 // recheckExtra reads the rows that the last events of these entities are about, and drops the
-// entities that turn out to have a row, or to be gone by the bus too. The last time, the others are
-// reported.
+// entities that turn out to have a row, or to be gone by the bus too, or of a former table. The
+// last time, the others are reported.
 func (l *entities) recheckExtra(ctx context.Context, last bool) error {
 	for _, t := range l.tables {
-		var ids []source.Range
+		var ids []uint64
 		for n := range l.extra {
 			if n.shard == t && !n.seen {
-				ids = append(ids, source.Range{First: n.row, Last: n.row})
+				ids = append(ids, n.row)
 			}
 		}
-		slices.SortFunc(ids, func(a, b source.Range) int { return cmp.Compare(a.First, b.First) })
-		for chunk := range slices.Chunk(slices.Compact(ids), rereadRows) {
-			if err := t.readIDs(ctx, chunk, func(row source.Row, now time.Time) { t.compare(row, now) }); err != nil {
-				return err
-			}
+		if err := t.readIDs(ctx, ids, func(row source.Row, now time.Time) { t.compare(row, now) }); err != nil {
+			return err
 		}
 	}
-	maps.DeleteFunc(l.extra, func(n *entity, _ bool) bool { return n.seen || n.dead })
+	maps.DeleteFunc(l.extra, func(n *entity, _ bool) bool { return n.seen || n.dead || n.shard.isFormer() })
 	if !last {
 		return nil
 	}

@@ -149,6 +149,7 @@ func (w *world) send(ev event.Event, row uint64, err error) {
 	}
 	m := sink.Message{
 		ID: ev.ID, Type: ev.Type, Version: ev.Version, Stream: w.options.Stream, Shard: w.options.Shard, RowID: row, Origin: sink.FromTail,
+		Form: w.encoder.Form(),
 	}
 	switch w.options.Format {
 	case event.FormatCloudEvents:
@@ -160,7 +161,7 @@ func (w *world) send(ev event.Event, row uint64, err error) {
 		}
 		m.Format, m.Bare = sink.FormatRow, &sink.Bare{Time: at.UnixMilli(), Previous: w.previous, Reason: ev.Reason}
 	case event.FormatPayload:
-		m.Format, m.Bare, m.Form = sink.FormatPayload, &sink.Bare{Time: ev.Time.UnixMilli()}, w.encoder.Form()
+		m.Format, m.Bare = sink.FormatPayload, &sink.Bare{Time: ev.Time.UnixMilli()}
 		for _, h := range ev.Headers {
 			m.Bare.Headers = append(m.Bare.Headers, sink.Header(h))
 		}
