@@ -35,7 +35,7 @@ type service struct {
 // group.
 func listen(ctx context.Context, s *stage.Stage, name, stream string) (*service, error) {
 	c := &service{Stage: s, name: name}
-	events, err := client.NewEvents(s.Bus, s.Group(name), s.Options(stream), func(_ context.Context, e client.Event) error {
+	return c, s.Listen(ctx, name, s.Options(stream), func(_ context.Context, e client.Event) error {
 		if e.Repeat {
 			// At least once: after a kill of either side the last events come again.
 			return nil
@@ -46,10 +46,6 @@ func listen(ctx context.Context, s *stage.Stage, name, stream string) (*service,
 		s.Say("%s: %s", name, c.heard[len(c.heard)-1])
 		return nil
 	})
-	if err == nil {
-		s.Go(ctx, events.Run)
-	}
-	return c, err
 }
 
 func (c *service) has(ctx context.Context, events []string) error {

@@ -160,30 +160,24 @@ func placed(ctx context.Context, st *stage.Stage, tables int) error {
 }
 
 func (s *shop) story(ctx context.Context, st *stage.Stage) error {
-	events, err := client.NewEvents(st.Bus, st.Group("warehouse"), st.Options("orders"), s.hear)
-	if err != nil {
-		return err
-	}
-	st.Go(ctx, events.Run)
-	if err := placed(ctx, st, databases*tablesEach); err != nil {
-		return err
-	}
-	if err := s.write(ctx, 0, orders/2); err != nil {
+	if err := st.Listen(ctx, "warehouse", st.Options("orders"), s.hear); err != nil {
 		return err
 	}
 	killed := st.Bridges[len(st.Bridges)/2]
-	if err := killed.Kill(); err != nil {
-		return err
-	}
-	st.Say("kill -9, and its folder is lost; orders go on, also into a table that is new")
-	if err := errors.Join(s.newTable(ctx, st, killed), s.write(ctx, orders/2, orders)); err != nil {
-		return err
-	}
-	if err := errors.Join(killed.Start(ctx), killed.Ready(ctx), s.await(ctx, st)); err != nil {
-		return err
-	}
-	if err := placed(ctx, st, databases*tablesEach+1); err != nil {
-		return err
+	for _, step := range []func() error{
+		func() error { return placed(ctx, st, databases*tablesEach) },
+		func() error { return s.write(ctx, 0, orders/2) },
+		killed.Kill,
+		func() error {
+			st.Say("kill -9, and its folder is lost; orders go on, also into a table that is new")
+			return errors.Join(s.newTable(ctx, st, killed), s.write(ctx, orders/2, orders))
+		},
+		func() error { return errors.Join(killed.Start(ctx), killed.Ready(ctx), s.await(ctx, st)) },
+		func() error { return placed(ctx, st, databases*tablesEach+1) },
+	} {
+		if err := step(); err != nil {
+			return err
+		}
 	}
 	st.Say("%d orders of %d tables in %d databases: lost 0, wrong 0, and %d came again", orders+1, databases*tablesEach+1, databases, s.repeats)
 	return nil
@@ -196,15 +190,13 @@ func (s *shop) newTable(ctx context.Context, st *stage.Stage, killed *stage.Brid
 	if err := errors.Join(d.create(ctx, st.MySQL, table), s.insert(ctx, d, table, "order-new")); err != nil {
 		return err
 	}
+	var err error
 	for _, b := range st.Bridges {
-		if b == killed {
-			continue
-		}
-		if err := b.Reload(); err != nil {
-			return err
+		if b != killed {
+			err = errors.Join(err, b.Reload())
 		}
 	}
-	return nil
+	return err
 }
 
 type database struct {

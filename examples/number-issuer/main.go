@@ -77,11 +77,9 @@ func (h *heard) await(ctx context.Context, s *stage.Stage, written []row) error 
 func story(ctx context.Context, s *stage.Stage) error {
 	h := &heard{rows: make(map[row]bool)}
 	for _, stream := range []string{"bills", "messages"} {
-		events, err := client.NewEvents(s.Bus, s.Group(stream), s.Options(stream), h.handle)
-		if err != nil {
+		if err := s.Listen(ctx, stream, s.Options(stream), h.handle); err != nil {
 			return err
 		}
-		s.Go(ctx, events.Run)
 	}
 	var written []row
 	insert := func(table string, id uint64, by string) error {

@@ -54,7 +54,7 @@ func (s *service) change(ctx context.Context, order, state string, rows ...row) 
 func (s *service) listen(ctx context.Context, name, aggregateType string) error {
 	o := s.Options("outbox")
 	o.Destinations = slices.DeleteFunc(o.Destinations, func(to string) bool { return to != s.Named("outbox.event."+aggregateType) })
-	events, err := client.NewEvents(s.Bus, s.Group(name), o, func(_ context.Context, e client.Event) error {
+	return s.Listen(ctx, name, o, func(_ context.Context, e client.Event) error {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		if e.Repeat {
@@ -64,10 +64,6 @@ func (s *service) listen(ctx context.Context, name, aggregateType string) error 
 		s.heard[aggregateType] = append(s.heard[aggregateType], row{aggregateType, e.Key, e.Headers["type"], string(e.Body)})
 		return nil
 	})
-	if err == nil {
-		s.Go(ctx, events.Run)
-	}
-	return err
 }
 
 func (s *service) refused(ctx context.Context) (refused []string, err error) {

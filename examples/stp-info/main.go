@@ -108,7 +108,7 @@ func story(ctx context.Context, s *stage.Stage) error {
 	i := &info{db: s.DB, cached: make(map[string]map[string]string), drops: make(map[string]int)}
 	o := s.Options("stp")
 	o.Types = map[string]client.Operation{"StpCapabilityAddedMessage": client.Added, "StpCapabilityDeletedMessage": client.Deleted}
-	events, err := client.NewEvents(s.Bus, s.Group("stp-info"), o, func(ctx context.Context, e client.Event) error {
+	if err := s.Listen(ctx, "stp-info", o, func(ctx context.Context, e client.Event) error {
 		c := change{deleted: e.Operation == client.Deleted}
 		if err := e.Decode(&c); err != nil {
 			return err
@@ -118,11 +118,9 @@ func story(ctx context.Context, s *stage.Stage) error {
 		}
 		s.Say("%s %s of %s: %s", c.CapabilityKey, c.CapabilityValue, c.StpName, e.Operation)
 		return nil
-	})
-	if err != nil {
+	}); err != nil {
 		return err
 	}
-	s.Go(ctx, events.Run)
 	for _, statement := range []string{
 		"INSERT INTO stp_capability (stp_name, capability_key, capability_value) VALUES ('stp-1', 'cpu.cores', '64'), ('stp-1', 'gpu', '2')",
 		"UPDATE stp_capability SET capability_value = '128' WHERE capability_key = 'cpu.cores'",

@@ -72,18 +72,16 @@ func story(ctx context.Context, s *stage.Stage) error {
 	leaving, leave := context.WithCancel(ctx)
 	defer leave()
 	for worker := range workers {
-		// The workers are a group: the bus splits the events among them.
-		events, err := client.NewEvents(s.Bus, s.Group("workers"), s.Options("orders"), func(ctx context.Context, e client.Event) error {
-			return shop.process(ctx, worker, e)
-		})
-		if err != nil {
-			return err
-		}
 		until := ctx
 		if worker == 0 {
 			until = leaving
 		}
-		s.Go(until, events.Run)
+		// The workers are a group: the bus splits the events among them.
+		if err := s.Listen(until, "workers", s.Options("orders"), func(ctx context.Context, e client.Event) error {
+			return shop.process(ctx, worker, e)
+		}); err != nil {
+			return err
+		}
 	}
 	for n := range orders {
 		// An order lies in the table of the hash of its number.

@@ -28,6 +28,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -158,8 +159,14 @@ func (s *Stage) Options(stream string) client.Options {
 	return client.Options{Stream: stream, Domain: s.domain, Destinations: s.destinations(stream), Logger: slog.New(slog.DiscardHandler)}
 }
 
-// Group returns the name of a group of consumers, which no other run has.
-func (s *Stage) Group(name string) string { return s.domain + "-" + name }
+// Listen has a group of consumers, whose name no other run has, handle events beside the story.
+func (s *Stage) Listen(ctx context.Context, group string, o client.Options, handle func(context.Context, client.Event) error) error {
+	events, err := client.NewEvents(s.Bus, s.domain+"-"+group, o, handle)
+	if err == nil {
+		s.Go(ctx, events.Run)
+	}
+	return err
+}
 
 // Go runs f beside the story: a consumer, say. Its context ends with the story, and its error ends
 // the story.
@@ -193,11 +200,13 @@ type Bridge struct {
 	// Share is that of the process, as in 0/3; empty without shares.
 	Share string
 
-	stage            *Stage
-	address, folder  string
-	log              bytes.Buffer
-	process          *exec.Cmd
-	killed, hasEnded chan struct{}
+	stage           *Stage
+	address, folder string
+	log             bytes.Buffer
+	process         *exec.Cmd
+	// lost says that the process is killed, hasEnded is closed behind its end.
+	lost     atomic.Bool
+	hasEnded chan struct{}
 }
 
 // startBridges starts bridge, which ends with ctx, and waits until all its processes are ready:
@@ -218,12 +227,11 @@ func (s *Stage) startBridges(ctx context.Context) error {
 			return err
 		}
 	}
+	var err error
 	for _, b := range s.Bridges {
-		if err := b.Ready(ctx); err != nil {
-			return err
-		}
+		err = errors.Join(err, b.Ready(ctx))
 	}
-	return nil
+	return err
 }
 
 // Start starts the process, which ends with ctx.
@@ -245,15 +253,13 @@ func (b *Bridge) Start(ctx context.Context) error {
 	if err := process.Start(); err != nil {
 		return fmt.Errorf("%w: make build makes it, EXAMPLE_BRIDGE names another one", err)
 	}
-	killed, ended := make(chan struct{}), make(chan struct{})
-	b.process, b.killed, b.hasEnded = process, killed, ended
+	ended := make(chan struct{})
+	b.process, b.hasEnded = process, ended
 	b.stage.Go(ctx, func(ctx context.Context) error {
 		err := process.Wait()
-		close(ended)
-		select {
-		case <-killed:
+		defer close(ended)
+		if b.lost.Load() {
 			return nil
-		default:
 		}
 		if ctx.Err() == nil || !process.ProcessState.Success() {
 			return fmt.Errorf("bridge %s has ended: %w", b.Share, cmp.Or(err, errors.New("too early")))
@@ -276,9 +282,10 @@ func (b *Bridge) Ready(ctx context.Context) error {
 
 // Kill ends the process as kill -9 does and removes its folder, as the loss of its host would.
 func (b *Bridge) Kill() error {
-	close(b.killed)
+	b.lost.Store(true)
 	err := b.process.Process.Kill()
 	<-b.hasEnded
+	b.lost.Store(false)
 	return errors.Join(err, os.RemoveAll(b.folder))
 }
 
