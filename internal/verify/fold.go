@@ -148,7 +148,10 @@ func (s *schema) isFormer() bool { return s.Encoder == nil }
 func (r *run) foldFormer(m *Message, of *stream) {
 	state, err := sink.ParseState(m.header[sink.HeaderState])
 	name, e := m.header[sink.HeaderShard], &r.envelope
-	at := slices.IndexFunc(r.entities, func(l *entities) bool { return l.tables[0].stream == of && !l.tables[0].Apart })
+	at := slices.IndexFunc(r.entities, func(l *entities) bool {
+		t := l.tables[0]
+		return t.stream == of && !t.Apart && (t.Hash == 0 || t.Hash == state.Hash)
+	})
 	if at < 0 || name == "" || m.Value == nil || err != nil || state.Epoch == 0 || e.read(m, of.report.Kind) != nil {
 		return
 	}

@@ -36,7 +36,7 @@ func (s *Source) Inspect(ctx context.Context, tables []source.Expected, atOnce i
 	}
 	found.Server.Summary = fmt.Sprintf("%s at %s: %s", facts.product(), s.connector.addr, facts.role())
 	facts.checkServer(&found.Server)
-	facts.checkConnections(&found.Server, s.mostConns())
+	facts.checkConnections(&found.Server, s.db.Stats().MaxOpenConnections+s.dirty.Stats().MaxOpenConnections+s.brief.Stats().MaxOpenConnections)
 	found.Tables = source.InspectTables(tables, atOnce, s.options.Logger, func(expected source.Expected) source.TableInspection {
 		return s.inspectTable(ctx, expected, facts)
 	})

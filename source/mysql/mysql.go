@@ -93,13 +93,6 @@ func (s *Source) Resize(c source.Conns) {
 	s.heads.conns.Store(int32(heads))
 }
 
-func (s *Source) mostConns() (n int) {
-	for _, pool := range []*sqltable.Pool{s.db, s.dirty, s.brief} {
-		n += pool.Stats().MaxOpenConnections
-	}
-	return n
-}
-
 func (s *Source) pool(uncommitted bool) *sqltable.Pool {
 	if uncommitted {
 		return s.dirty

@@ -36,22 +36,17 @@ type pageReader struct {
 	again  uint64
 }
 
-// rowsFor returns how many rows will fill the budget of q but hardly exceed it.
-func (r *pageReader) rowsFor(q source.Query) int {
-	switch {
-	case q.MaxBytes <= 0:
-		return q.Limit
-	case r.rowBytes == 0:
-		return min(q.Limit, firstRows)
-	}
-	return max(1, min(q.Limit, q.MaxBytes/r.rowBytes+1))
-}
-
 func (s *shard) readPage(ctx context.Context, c conn, q source.Query, p *source.Page) error {
 	if q.Keys != nil {
 		return s.readKeys(ctx, c, q, p, false)
 	}
-	most := s.reader.rowsFor(q)
+	// So many that they will fill the budget, but hardly exceed it.
+	most := q.Limit
+	if mean := s.reader.rowBytes; q.MaxBytes > 0 && mean == 0 {
+		most = min(most, firstRows)
+	} else if q.MaxBytes > 0 {
+		most = max(1, min(most, q.MaxBytes/mean+1))
+	}
 	asked := most
 	s.reader.within = false
 	if s.shape.looksBehind() {

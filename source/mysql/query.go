@@ -223,7 +223,11 @@ func (k keyPart) fit(v []byte) fit {
 		return never
 	}
 	if k.kind == source.Date || k.kind == source.DateTime || k.kind == source.Timestamp {
-		return fitDay(k.kind, v)
+		// A date that no calendar knows a column may hold all the same, but some servers refuse it in
+		// a statement. The zero date is none of these.
+		if _, known := (source.Column{Kind: k.kind}).Time(v, nil); !known && string(v[:len("0000-00-00")]) != "0000-00-00" {
+			return odd
+		}
 	}
 	return sound
 }
@@ -233,16 +237,6 @@ func when(sure bool) fit {
 		return sound
 	}
 	return never
-}
-
-// fitDay takes a date for odd that no calendar knows, which a column may hold all the same but some
-// servers refuse in a statement. The zero date is none of these.
-func fitDay(kind source.Kind, v []byte) fit {
-	_, known := source.Column{Kind: kind}.Time(v, nil)
-	if known || string(v[:len("0000-00-00")]) == "0000-00-00" {
-		return sound
-	}
-	return odd
 }
 
 // appendCondition appends the SQL for rows that hold v, which is not never, in the column. It means

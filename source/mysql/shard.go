@@ -159,7 +159,8 @@ func (s *shard) run(ctx context.Context, pool *sqltable.Pool, what string, read 
 		s.refreshed = time.Time{}
 		err = try()
 	}
-	if s.shape != nil && mayBeStale(err) {
+	stale := []uint16{erBadField, erKeyDoesNotExist, erColAccessDenied, erWrongNumberOfColumns, erOperandColumns}
+	if s.shape != nil && (slices.Contains(stale, number(err)) || errors.Is(err, errStale)) {
 		s.refreshed, s.types = time.Time{}, nil
 		err = try()
 	}
@@ -299,14 +300,6 @@ func number(err error) uint16 {
 		return refused.Number
 	}
 	return 0
-}
-
-func mayBeStale(err error) bool {
-	switch number(err) {
-	case erBadField, erKeyDoesNotExist, erColAccessDenied, erWrongNumberOfColumns, erOperandColumns:
-		return true
-	}
-	return errors.Is(err, errStale)
 }
 
 // explain wraps what only a person can resolve in its sentinel, with a remedy; others stay.

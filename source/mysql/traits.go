@@ -82,7 +82,11 @@ func (s *shard) serverTraits(ctx context.Context, c conn) (*serverTraits, error)
 	if err != nil {
 		return nil, err
 	}
-	if again != identity || s.source.connector.server.Load().contradicts(identity, t.serverFacts) {
+	// It says that its server takes writes while other answers of the same moment say that it is
+	// read-only: it was that in between, or another server gave them.
+	contradicts := strings.Contains(s.source.connector.server.Load().identity, role) && !strings.HasSuffix(identity, " "+source.ReadOnly) &&
+		(isSet(t.variables["read_only"]) || t.pagesReadOnly)
+	if again != identity || contradicts {
 		// What was asked in between may hold for either.
 		t.identity = ""
 		return t, nil
@@ -141,13 +145,6 @@ func (s *shard) queryIdentity(ctx context.Context, c conn) (identity string, err
 	query := "(SELECT CONCAT_WS(' ', " + s.source.connector.server.Load().identity + ") AS identity) UNION ALL (SELECT NULL FROM " + s.quoted() + " LIMIT 0)"
 	err = c.query(ctx, query, func(get func(string) string) { identity = get("identity") })
 	return identity, err
-}
-
-// contradicts reports whether an identity takes writes while answers of the same moment are
-// read-only: the server was so in between, or another one gave them.
-func (s *server) contradicts(identity string, f *serverFacts) bool {
-	takesWrites := strings.Contains(s.identity, role)
-	return takesWrites && !strings.HasSuffix(identity, " "+source.ReadOnly) && (isSet(f.variables["read_only"]) || f.pagesReadOnly)
 }
 
 // evidence tells whether a read at READ UNCOMMITTED shows the rows of transactions that are open on

@@ -69,12 +69,7 @@ const secondLen = len(time.DateTime)
 
 // add adds one row and reports whether no row after it can be among the lowest.
 func (r *changesReader) add(v, row driver.Value) (done bool, err error) {
-	at := source.Cursor{}
-	if r.shape.ids.Format != "" {
-		at, err = r.shape.ids.cursor(row)
-	} else {
-		at.ID, err = r.shape.rowID(row)
-	}
+	at, err := r.shape.ids.cursor(row)
 	if err != nil {
 		return false, err
 	}

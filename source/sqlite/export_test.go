@@ -72,6 +72,6 @@ func plan(ctx context.Context, reader source.Shard, of func(*shard) (string, []d
 // Plan returns how SQLite will run the statement of a page, one step a line.
 func Plan(ctx context.Context, reader source.Shard) (steps []string, err error) {
 	return plan(ctx, reader, func(s *shard) (string, []driver.NamedValue) {
-		return s.query.page, []driver.NamedValue{{Ordinal: 1, Value: int64(0)}, {Ordinal: 2, Value: int64(9)}, {Ordinal: 3, Value: int64(9)}}
+		return s.page(source.Query{Through: 9, Limit: 9}), nil
 	})
 }

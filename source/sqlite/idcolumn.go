@@ -1,9 +1,9 @@
 package sqlite
 
 import (
+	"cmp"
 	"context"
 	"database/sql/driver"
-	"encoding/hex"
 	"fmt"
 	"math"
 	"strconv"
@@ -13,7 +13,7 @@ import (
 	"example.org/bridge/source/internal/sqltable"
 )
 
-// idColumn is the column of ids with a format in statements, with the collation of its index.
+// idColumn is the column of the id in statements, with a format with the collation of its index.
 type idColumn struct {
 	name string
 	source.IDColumn
@@ -45,6 +45,13 @@ func idColumnOf(format source.IDFormat, column sqltable.Column, index *sqltable.
 func (c idColumn) literal(v []byte) string { return sqltable.IDLiteral(c.IDColumn, v) }
 
 func (c idColumn) number(v driver.Value) (uint64, error) {
+	if c.Format == "" {
+		id, ok := v.(int64)
+		if !ok {
+			return 0, fmt.Errorf("%w: the id %v is not an integer: correct or delete the row", source.ErrUnfit, v)
+		}
+		return uint64(id), nil
+	}
 	switch v := v.(type) {
 	case string:
 		if !c.Binary {
@@ -58,87 +65,50 @@ func (c idColumn) number(v driver.Value) (uint64, error) {
 	return 0, fmt.Errorf("%w: the id %v is stored as a %T: correct or delete the row", source.ErrUnfit, v, v)
 }
 
-// formatPage has no limit: the reader ends it behind all rows of an id.
-func (s *shard) formatPage(q source.Query) string {
-	id, where := s.shape.ids, ""
-	if q.After > 0 {
-		where = " WHERE " + id.name + " > " + id.literal(id.Highest(q.After))
+// lowest and highest return the first and the last value with a number as SQL.
+func (c idColumn) lowest(n uint64) string {
+	if c.Format == "" {
+		return strconv.FormatUint(n, 10)
 	}
-	if q.Through > 0 && q.Through < math.MaxUint64 {
-		where += map[bool]string{true: " WHERE ", false: " AND "}[where == ""] + id.name + " <= " + id.literal(id.Highest(q.Through))
+	return c.literal(c.Lowest(n))
+}
+
+func (c idColumn) highest(n uint64) string {
+	if c.Format == "" {
+		return strconv.FormatUint(min(n, math.MaxInt64), 10)
 	}
+	return c.literal(c.Highest(n))
+}
+
+// page returns the statement of a page without a limit: the reader ends it.
+func (s *shard) page(q source.Query) string {
+	id, through := s.shape.ids, cmp.Or(q.Through, math.MaxUint64)
 	if q.Ranges != nil {
-		return strings.Replace(s.query.byKey, keysSlot, id.within(q.Ranges)+s.quoted()+" "+s.shape.by+" WHERE "+id.name+" BETWEEN bridge_low AND bridge_high", 1)
+		return strings.Replace(s.query.byKey, keysSlot, id.within(q.Ranges, s.quoted()+" "+s.shape.by), 1)
 	}
-	return strings.Replace(s.query.byKey, keysSlot, s.quoted()+" "+s.shape.by+where+" ORDER BY "+id.name+" LIMIT -1", 1)
+	where := []string{"TRUE"}
+	if id.Format == "" || q.After > 0 {
+		where = append(where, id.name+" > "+id.highest(q.After))
+	}
+	if id.Format == "" || through < math.MaxUint64 {
+		// Without a format the bound keeps texts away, which are above all numbers.
+		where = append(where, id.name+" <= "+id.highest(through))
+	}
+	return strings.Replace(s.query.byKey, keysSlot, s.quoted()+" "+s.shape.by+" WHERE "+strings.Join(where, " AND ")+" ORDER BY "+id.name+" LIMIT -1", 1)
 }
 
-// within has ranges looked up in order, one after the other: nothing is sorted.
-func (c idColumn) within(ranges []source.Range) string {
-	var b strings.Builder
-	b.WriteString("(WITH bridge_ranges (bridge_low, bridge_high) AS (VALUES ")
-	for i, r := range ranges {
-		if i > 0 {
-			b.WriteString(", ")
+// within returns what selects the rows of ranges from a table. They come in order and are looked up
+// one after the other: nothing is sorted.
+func (c idColumn) within(ranges []source.Range, table string) string {
+	bounds := []string{"(NULL, NULL)"}
+	for _, r := range ranges {
+		// No integer lies above 2^63-1.
+		if c.Format != "" || r.First <= math.MaxInt64 {
+			bounds = append(bounds, "("+c.lowest(r.First)+", "+c.highest(r.Last)+")")
 		}
-		b.WriteString("(" + c.literal(c.Lowest(r.First)) + ", " + c.literal(c.Highest(r.Last)) + ")")
 	}
-	if len(ranges) == 0 {
-		b.WriteString("(NULL, NULL)")
-	}
-	return b.String() + ") SELECT * FROM bridge_ranges) CROSS JOIN "
-}
-
-func (s *shard) readFormatPage(ctx context.Context, c *session, q source.Query, p *source.Page) error {
-	enough, first, before := false, 0, 0
-	full, err := s.readRows(ctx, c, s.formatPage(q), nil, func(row []driver.Value) (full bool, err error) {
-		id, err := s.shape.ids.number(row[s.shape.columns.ID])
-		n := len(p.Rows)
-		switch {
-		case err != nil:
-			// Behind a full page, too: it may lie among the rows of the last id, behind which the
-			// next page begins.
-			return false, err
-		case enough && id != p.Rows[n-1].ID:
-			return true, nil
-		case n > 0 && id < p.Rows[n-1].ID:
-			return false, fmt.Errorf("%w: the id %d came after %d although its index is in order: look at the file with PRAGMA integrity_check", source.ErrUnfit, id, p.Rows[n-1].ID)
-		}
-		if n == 0 || id != p.Rows[n-1].ID {
-			first, before = n, p.Bytes
-		}
-		if err := s.appendRow(row, p); err != nil {
-			return false, err
-		}
-		if sharing, size := n+1-first, p.Bytes-before; sharing > source.SharingRows || size >= source.SharingBytes {
-			return false, s.shape.ids.Crowded(p.Rows[first].Values[s.shape.columns.ID], sharing, size)
-		}
-		enough = len(p.Rows) >= q.Limit || q.MaxBytes > 0 && p.Bytes >= q.MaxBytes
-		return false, nil
-	}, p)
-	p.More = full || enough
-	return err
-}
-
-// readFormatIDs reads ids with a format, each number once.
-func (s *shard) readFormatIDs(ctx context.Context, c *session, ranges []source.Range, limit int, ids *source.IDs) error {
-	id := s.shape.ids
-	rows, err := c.QueryContext(ctx, "SELECT "+id.name+" FROM "+id.within(ranges)+s.quoted()+" "+s.shape.by+" WHERE "+id.name+" BETWEEN bridge_low AND bridge_high", nil)
-	if err != nil {
-		return err
-	}
-	row := make([]driver.Value, 1)
-	_, err = sqltable.Scan(ctx, rows, row, func() (bool, error) {
-		n, err := id.number(row[0])
-		if last := len(ids.List) - 1; err == nil && (last < 0 || ids.List[last] != n) {
-			if len(ids.List) == limit {
-				return true, nil
-			}
-			ids.List = append(ids.List, n)
-		}
-		return false, err
-	})
-	return sqltable.Close(rows, err)
+	return "(WITH bridge_ranges (bridge_low, bridge_high) AS (VALUES " + strings.Join(bounds, ", ") + ") SELECT * FROM bridge_ranges) CROSS JOIN " +
+		table + " WHERE " + c.name + " BETWEEN bridge_low AND bridge_high"
 }
 
 // readFormatChanges reads changes where the id is the time.
@@ -170,39 +140,8 @@ func (s *shard) readFormatChanges(ctx context.Context, c *session, q source.Chan
 }
 
 func (c idColumn) cursor(v driver.Value) (at source.Cursor, err error) {
-	if at.ID, err = c.number(v); err == nil {
-		at.Row = string(c.AppendText(nil, bytesOf(v)))
+	if at.ID, err = c.number(v); err == nil && c.Format != "" {
+		at.Row = string(c.AppendText(nil, []byte(sqltable.Text(v))))
 	}
 	return at, err
-}
-
-func bytesOf(v driver.Value) []byte {
-	if text, is := v.(string); is {
-		return []byte(text)
-	}
-	b, _ := v.([]byte)
-	return b
-}
-
-// readFormatHead reads the head of a page: behind its class, the highest id in hex.
-func (s *shard) readFormatHead(version, highest string, p *source.Page) (err error) {
-	if version != s.version || p.Server != s.identity {
-		return errStale
-	}
-	if highest == "0" {
-		return nil
-	}
-	class, digits, _ := strings.Cut(highest, " ")
-	v, err := hex.DecodeString(digits)
-	switch {
-	case err != nil:
-		return fmt.Errorf("the first row of the page cannot be read: %q", highest)
-	case class == "text":
-		p.MaxID, err = s.shape.ids.number(string(v))
-	case class == "blob":
-		p.MaxID, err = s.shape.ids.number(v)
-	default:
-		p.MaxID, err = s.shape.ids.number(nil)
-	}
-	return err
 }

@@ -71,7 +71,11 @@ func (s *shard) readKeys(ctx context.Context, c *session, q source.Query, p *sou
 		}
 		// Once, whatever other tuples find the row as well.
 		delete(wanted, string(name))
-		if err := s.appendRow(row, p); err != nil {
+		id, err := s.shape.ids.number(row[s.shape.columns.ID])
+		if err == nil {
+			err = s.appendRow(id, row, p)
+		}
+		if err != nil {
 			return false, err
 		}
 		return len(p.Rows) == q.Limit || q.MaxBytes > 0 && p.Bytes >= q.MaxBytes, nil

@@ -3,6 +3,7 @@ package sqlite
 import (
 	"context"
 	"database/sql/driver"
+	"encoding/hex"
 	"fmt"
 	"math"
 	"strconv"
@@ -22,31 +23,33 @@ func (s *shard) readPage(ctx context.Context, c *session, q source.Query, p *sou
 	p.Columns, p.Server = s.shape.columns, c.identity
 	// Before the snapshot is taken, and without the monotonic reading that a database has not.
 	p.Now = time.Now().UTC().Round(0)
-	if s.shape.ids.Format != "" {
-		return s.readFormatPage(ctx, c, q, p)
-	}
-	// No id lies above 2^63-1, and the upper bound keeps texts away, which are above all numbers.
-	through := uint64(math.MaxInt64)
-	if q.Through > 0 {
-		through = min(through, q.Through)
-	}
-	statement, args := s.query.page, []driver.NamedValue{
-		{Ordinal: 1, Value: int64(min(q.After, math.MaxInt64))}, {Ordinal: 2, Value: int64(through)}, {Ordinal: 3, Value: int64(q.Limit)},
-	}
-	if q.Ranges != nil {
-		statement, args = s.query.ranges, rangesArgs(q.Ranges, q.Limit)
-	}
-	full, err := s.readRows(ctx, c, statement, args, func(row []driver.Value) (full bool, err error) {
-		if id, ok := row[s.shape.columns.ID].(int64); ok && len(p.Rows) > 0 && uint64(id) <= p.Rows[len(p.Rows)-1].ID {
-			return false, fmt.Errorf("%w: the id %d came after %d although its index is in order: look at the file with PRAGMA integrity_check",
-				source.ErrUnfit, id, p.Rows[len(p.Rows)-1].ID)
+	enough, first, before := false, 0, 0
+	full, err := s.readRows(ctx, c, s.page(q), nil, func(row []driver.Value) (full bool, err error) {
+		id, err := s.shape.ids.number(row[s.shape.columns.ID])
+		n, shared := len(p.Rows), s.shape.ids.Format != ""
+		switch {
+		case err != nil:
+			// Behind a full page, too: it may lie among the rows of the last id, behind which the
+			// next page begins.
+			return false, err
+		case enough && id != p.Rows[n-1].ID:
+			return true, nil
+		case n > 0 && (id < p.Rows[n-1].ID || id == p.Rows[n-1].ID && !shared):
+			return false, fmt.Errorf("%w: the id %d came after %d although its index is in order: look at the file with PRAGMA integrity_check", source.ErrUnfit, id, p.Rows[n-1].ID)
 		}
-		if err := s.appendRow(row, p); err != nil {
+		if n == 0 || id != p.Rows[n-1].ID {
+			first, before = n, p.Bytes
+		}
+		if err := s.appendRow(id, row, p); err != nil {
 			return false, err
 		}
-		return q.MaxBytes > 0 && p.Bytes >= q.MaxBytes, nil
+		if sharing, size := n+1-first, p.Bytes-before; shared && (sharing > source.SharingRows || size >= source.SharingBytes) {
+			return false, s.shape.ids.Crowded(p.Rows[first].Values[s.shape.columns.ID], sharing, size)
+		}
+		enough = len(p.Rows) >= q.Limit || q.MaxBytes > 0 && p.Bytes >= q.MaxBytes
+		return enough && !shared, nil
 	}, p)
-	p.More = full || len(p.Rows) == q.Limit
+	p.More = full || enough
 	return err
 }
 
@@ -71,11 +74,7 @@ func (s *shard) readRows(ctx context.Context, c *session, statement string, args
 	return full, sqltable.Close(rows, err)
 }
 
-func (s *shard) appendRow(row []driver.Value, p *source.Page) error {
-	id, err := s.shape.rowID(row[s.shape.columns.ID])
-	if err != nil {
-		return err
-	}
+func (s *shard) appendRow(id uint64, row []driver.Value, p *source.Page) error {
 	width := len(s.shape.columns.List)
 	p.Append(id, width)
 	if len(row) > width && row[width] != nil {
@@ -94,17 +93,6 @@ func (s *shard) appendRow(row []driver.Value, p *source.Page) error {
 	return nil
 }
 
-func (sh *shape) rowID(v driver.Value) (uint64, error) {
-	if sh.ids.Format != "" {
-		return sh.ids.number(v)
-	}
-	id, ok := v.(int64)
-	if !ok {
-		return 0, fmt.Errorf("%w: the id %v is not an integer: correct or delete the row", source.ErrUnfit, v)
-	}
-	return uint64(id), nil
-}
-
 // emptied returns the scratch memory, which is never nil: that would be NULL.
 func (s *shard) emptied() []byte {
 	const keepBytes = 1 << 20
@@ -119,8 +107,6 @@ func (s *shard) quoted() string { return s.table.SQL(`"`) }
 func quoteName(name string) string { return sqltable.Quote(`"`, name) }
 
 type queries struct {
-	// page has the parameters After, Through and Limit, ranges and ids the ranges and Limit.
-	page, ranges, ids string
 	// byKey has keysSlot where the keys go; read is the condition of rows that are read.
 	byKey, table, read string
 	// changes has the parameters from (included) and to (not included); greatest reads the greatest
@@ -132,20 +118,8 @@ type queries struct {
 const keysSlot = "\x00"
 
 func (s *shard) newQueries(sh *shape) queries {
-	t := s.quoted()
-	id := quoteName(sh.columns.List[sh.columns.ID].Name)
-	from := t + " " + sh.by
-	// The ranges come in order and are looked up one after the other: nothing is sorted.
-	each := "(SELECT value AS bridge_range FROM json_each(?1)) CROSS JOIN " + from +
-		" WHERE " + id + " BETWEEN bridge_range ->> 0 AND bridge_range ->> 1 LIMIT ?2"
-	q := queries{
-		page:   pageQuery(t, sh, from+" WHERE "+id+" > ?1 AND "+id+" <= ?2 ORDER BY "+id+" LIMIT ?3"),
-		ranges: pageQuery(t, sh, each),
-		ids:    "SELECT " + id + " FROM " + each,
-		byKey:  pageQuery(t, sh, keysSlot),
-		table:  t,
-		read:   id + " > 0",
-	}
+	t, id := s.quoted(), sh.ids.name
+	q := queries{byKey: pageQuery(t, sh, keysSlot), table: t, read: id + " > 0"}
 	if sh.ids.Format != "" {
 		q.read = "TRUE"
 	}
@@ -160,14 +134,10 @@ func (s *shard) newQueries(sh *shape) queries {
 // pageQuery composes a statement of a page. Both parts go by the index of the id; the second is a
 // subquery because ORDER BY and LIMIT would else hold for both.
 func pageQuery(t string, sh *shape, from string) string {
-	id := quoteName(sh.columns.List[sh.columns.ID].Name)
 	var b strings.Builder
-	// A highest id of another class is told by its class: text and blobs are above all numbers.
-	highest := "CASE typeof(m) WHEN 'integer' THEN m WHEN 'null' THEN 0 ELSE typeof(m) END"
-	if sh.ids.Format != "" {
-		id, highest = sh.ids.name, "CASE typeof(m) WHEN 'null' THEN '0' ELSE typeof(m) || ' ' || hex(m) END"
-	}
-	b.WriteString("SELECT (SELECT schema_version FROM pragma_schema_version) || ' ' || (SELECT " + highest + " FROM (SELECT MAX(" + id + ") AS m FROM " + t + "))")
+	// In hex, behind its class: text and blobs are above all numbers.
+	const highest = "CASE typeof(m) WHEN 'null' THEN '0' ELSE typeof(m) || ' ' || hex(m) END"
+	b.WriteString("SELECT (SELECT schema_version FROM pragma_schema_version) || ' ' || (SELECT " + highest + " FROM (SELECT MAX(" + sh.ids.name + ") AS m FROM " + t + "))")
 	beside, none := "", ""
 	if sh.filter != "" {
 		beside, none = ", "+source.Unmatched(sh.filter), ", NULL"
@@ -187,44 +157,33 @@ func pageQuery(t string, sh *shape, from string) string {
 	return b.String()
 }
 
-// rangesArgs returns the parameters for ranges, ids above 2^63-1 left out.
-func rangesArgs(ranges []source.Range, limit int) []driver.NamedValue {
-	b := []byte{'['}
-	for _, r := range ranges {
-		if r.First > math.MaxInt64 {
-			continue
-		}
-		if len(b) > 1 {
-			b = append(b, ',')
-		}
-		b = append(b, '[')
-		b = strconv.AppendUint(b, r.First, 10)
-		b = append(b, ',')
-		b = strconv.AppendUint(b, min(r.Last, math.MaxInt64), 10)
-		b = append(b, ']')
-	}
-	return []driver.NamedValue{{Ordinal: 1, Value: string(append(b, ']'))}, {Ordinal: 2, Value: int64(limit)}}
-}
-
-// readHead reads the first column of a page's first row: the schema version and the highest id.
-func (s *shard) readHead(head string, p *source.Page) error {
+// readHead reads the first column of a page's first row: the schema version and the highest id, 0
+// where there is none, else in hex behind its class.
+func (s *shard) readHead(head string, p *source.Page) (err error) {
 	version, highest, _ := strings.Cut(head, " ")
-	if s.shape.ids.Format != "" {
-		return s.readFormatHead(version, highest, p)
-	}
-	switch highest {
-	case "real", "text", "blob":
-		return fmt.Errorf("%w: the highest id is a %s, not an integer: correct or delete the row", source.ErrUnfit, highest)
-	}
-	id, err := strconv.ParseInt(highest, 10, 64)
+	class, digits, _ := strings.Cut(highest, " ")
+	v, err := hex.DecodeString(digits)
+	ids := s.shape.ids
 	switch {
-	case err != nil:
-		return fmt.Errorf("the first row of the page cannot be read: %q", head)
 	case version != s.version || p.Server != s.identity:
 		return errStale
+	case err != nil:
+		return fmt.Errorf("the first row of the page cannot be read: %q", head)
+	case highest == "0":
+	case ids.Format == "" && class != "integer":
+		return fmt.Errorf("%w: the highest id is a %s, not an integer: correct or delete the row", source.ErrUnfit, class)
+	case ids.Format == "":
+		var id int64
+		id, err = strconv.ParseInt(string(v), 10, 64)
+		p.MaxID = uint64(max(id, 0))
+	case class == "text":
+		p.MaxID, err = ids.number(string(v))
+	case class == "blob":
+		p.MaxID, err = ids.number(v)
+	default:
+		p.MaxID, err = ids.number(nil)
 	}
-	p.MaxID = uint64(max(id, 0))
-	return nil
+	return err
 }
 
 func (t *inspection) checkFilter(ctx context.Context, c *session) error {

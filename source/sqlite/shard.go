@@ -130,20 +130,23 @@ func (s *shard) nextID(ctx context.Context, c *session) (next uint64, err error)
 func (s *shard) ReadIDs(ctx context.Context, ranges []source.Range, _ bool, limit int, ids *source.IDs) error {
 	err := s.run(ctx, "read ids of "+s.spec.Table, func(ctx context.Context, c *session) error {
 		*ids = source.IDs{List: ids.List[:0], Now: time.Now().UTC().Round(0), Server: c.identity}
-		if s.shape.ids.Format != "" {
-			return s.readFormatIDs(ctx, c, ranges, limit, ids)
-		}
-		rows, err := c.QueryContext(ctx, s.query.ids, rangesArgs(ranges, limit))
+		id := s.shape.ids
+		rows, err := c.QueryContext(ctx, "SELECT "+id.name+" FROM "+id.within(ranges, s.quoted()+" "+s.shape.by), nil)
 		if err != nil {
 			return err
 		}
 		row := make([]driver.Value, 1)
 		_, err = sqltable.Scan(ctx, rows, row, func() (bool, error) {
-			id, ok := row[0].(int64)
-			if n := len(ids.List); !ok || n > 0 && uint64(id) <= ids.List[n-1] {
+			n, err := id.number(row[0])
+			switch last := len(ids.List) - 1; {
+			case err != nil || last >= 0 && n == ids.List[last] && id.Format != "":
+				return false, err
+			case last >= 0 && n <= ids.List[last]:
 				return false, fmt.Errorf("%w: the id %v does not come in order: look at the file with PRAGMA integrity_check", source.ErrUnfit, row[0])
+			case last+1 == limit:
+				return true, nil
 			}
-			ids.List = append(ids.List, uint64(id))
+			ids.List = append(ids.List, n)
 			return false, nil
 		})
 		return sqltable.Close(rows, err)

@@ -97,6 +97,7 @@ func (s *shard) readShape(ctx context.Context, c *session) (*shape, source.Masks
 		sh.counter = t.name
 	}
 	sh.key = t.findByKey(sh)
+	sh.ids.name = quoteName(columns.List[columns.ID].Name)
 	if s.spec.IDFormat != "" {
 		id, _ := t.Table.Column(s.spec.ID)
 		sh.ids, _ = idColumnOf(s.spec.IDFormat, id, index)
