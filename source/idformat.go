@@ -3,11 +3,12 @@ package source
 import (
 	"bytes"
 	"encoding/binary"
-	"encoding/hex"
 	"fmt"
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/google/uuid"
 
 	"example.org/bridge/internal/option"
 )
@@ -82,13 +83,7 @@ func (f IDFormat) bytes(n uint64, further byte) []byte {
 
 func (f IDFormat) appendText(b, id []byte) []byte {
 	if f == UUID || f == UUID7 {
-		for i, part := range [][]byte{id[:4], id[4:6], id[6:8], id[8:10], id[10:]} {
-			if i > 0 {
-				b = append(b, '-')
-			}
-			b = hex.AppendEncode(b, part)
-		}
-		return b
+		return append(b, uuid.UUID(id).String()...)
 	}
 	size, width := f.size()
 	digits, left := f.digits(), make([]uint32, 0, maxWords)
@@ -115,14 +110,11 @@ func (f IDFormat) parseText(v []byte, fold bool) []byte {
 		return nil
 	}
 	if f == UUID || f == UUID7 {
-		if v[8] != '-' || v[13] != '-' || v[18] != '-' || v[23] != '-' || !fold && bytes.ContainsAny(v, "ABCDEF") {
+		id, err := uuid.ParseBytes(v)
+		if err != nil || !fold && bytes.ContainsAny(v, "ABCDEF") {
 			return nil
 		}
-		id, err := hex.DecodeString(strings.ReplaceAll(string(v), "-", ""))
-		if err != nil || len(id) != size {
-			return nil
-		}
-		return id
+		return id[:]
 	}
 	if fold {
 		v = bytes.ToUpper(v)
