@@ -6,7 +6,9 @@ import (
 	"encoding/binary"
 	"encoding/json"
 	"math/bits"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 	"unicode/utf8"
 
@@ -146,7 +148,7 @@ func appendDigits(dst []byte, n, width int) []byte {
 
 // appendJSON appends a document without the blanks between its tokens, as encoding/json does.
 func (s *values) appendJSON(dst, v []byte) ([]byte, bool) {
-	if !utf8.Valid(v) || len(v) > 2*maxDepth && tooDeep(v) {
+	if !utf8.Valid(v) || len(v) > 2*maxDepth && !json.Valid(slices.Concat([]byte("[["), v, []byte("]]"))) {
 		return dst, false
 	}
 	const keepBytes = 1 << 20
@@ -158,30 +160,6 @@ func (s *values) appendJSON(dst, v []byte) ([]byte, bool) {
 		return dst, false
 	}
 	return append(dst, s.compact.Bytes()...), true
-}
-
-func tooDeep(v []byte) bool {
-	depth, quoted := 0, false
-	for i := 0; i < len(v); i++ {
-		switch b := v[i]; {
-		case quoted:
-			switch b {
-			case '\\':
-				i++
-			case '"':
-				quoted = false
-			}
-		case b == '"':
-			quoted = true
-		case b == '[' || b == '{':
-			if depth++; depth > maxDepth {
-				return true
-			}
-		case b == ']' || b == '}':
-			depth--
-		}
-	}
-	return false
 }
 
 // appendBits appends a big-endian bit field of up to 64 bits as a number.
@@ -253,22 +231,10 @@ func plainBytes(w uint64) int {
 }
 
 func appendEscaped(dst []byte, b byte) []byte {
-	switch b {
-	case '"', '\\':
-		return append(dst, '\\', b)
-	case '\b':
-		return append(dst, '\\', 'b')
-	case '\f':
-		return append(dst, '\\', 'f')
-	case '\n':
-		return append(dst, '\\', 'n')
-	case '\r':
-		return append(dst, '\\', 'r')
-	case '\t':
-		return append(dst, '\\', 't')
-	default:
-		return append(dst, '\\', 'u', '0', '0', hexDigits[b>>4], hexDigits[b&0xf])
+	if i := strings.IndexByte("\"\\\b\f\n\r\t", b); i >= 0 {
+		return append(dst, '\\', `"\bfnrt`[i])
 	}
+	return append(dst, '\\', 'u', '0', '0', hexDigits[b>>4], hexDigits[b&0xf])
 }
 
 // appendInteger appends decimal digits as a JSON number, without the zeros that a ZEROFILL column
@@ -293,31 +259,8 @@ func appendInteger(dst, v []byte) ([]byte, bool) {
 
 // isNumber reports whether v is a number by the grammar of JSON (RFC 8259, section 6).
 func isNumber(v []byte) bool {
-	if len(v) > 0 && v[0] == '-' {
-		v = v[1:]
-	}
-	n := skipDigits(v)
-	if n == 0 || n > 1 && v[0] == '0' {
-		return false
-	}
-	v = v[n:]
-	if len(v) > 0 && v[0] == '.' {
-		if n = skipDigits(v[1:]); n == 0 {
-			return false
-		}
-		v = v[1+n:]
-	}
-	if len(v) > 0 && (v[0] == 'e' || v[0] == 'E') {
-		v = v[1:]
-		if len(v) > 0 && (v[0] == '+' || v[0] == '-') {
-			v = v[1:]
-		}
-		if n = skipDigits(v); n == 0 {
-			return false
-		}
-		v = v[n:]
-	}
-	return len(v) == 0
+	n := len(v)
+	return n > 0 && (v[0] == '-' || skipDigits(v[:1]) == 1) && skipDigits(v[n-1:]) == 1 && json.Valid(v)
 }
 
 // skipDigits returns how many digits v begins with.
