@@ -70,8 +70,8 @@ func plan(ctx context.Context, reader source.Shard, of func(*shard) (string, []d
 }
 
 // Plan returns how SQLite will run the statement of a page, one step a line.
-func Plan(ctx context.Context, reader source.Shard) (steps []string, err error) {
+func Plan(ctx context.Context, reader source.Shard, q source.Query) (steps []string, err error) {
 	return plan(ctx, reader, func(s *shard) (string, []driver.NamedValue) {
-		return s.page(source.Query{Through: 9, Limit: 9}), nil
+		return s.page(q), nil
 	})
 }
