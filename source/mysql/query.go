@@ -223,8 +223,8 @@ func (k keyPart) fit(v []byte) fit {
 		return never
 	}
 	if k.kind == source.Date || k.kind == source.DateTime || k.kind == source.Timestamp {
-		// A date that no calendar knows a column may hold all the same, but some servers refuse it in
-		// a statement. The zero date is none of these.
+		// A column may hold a date that no calendar knows, but some servers refuse it in a
+		// statement. The zero date is none of these.
 		if _, known := (source.Column{Kind: k.kind}).Time(v, nil); !known && string(v[:len("0000-00-00")]) != "0000-00-00" {
 			return odd
 		}
