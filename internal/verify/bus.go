@@ -19,8 +19,7 @@ type Message struct {
 	sink.Stored
 	// partition is an index into Bus.Partitions.
 	partition int
-	// header has the headers by their names.
-	header map[string]string
+	header    map[string]string
 	// once says that it was published with exactly-once: in a transaction of Kafka, an atomic batch
 	// of JetStream, or there on condition of a claim. A copy need not say so.
 	once bool
@@ -53,7 +52,6 @@ type Partition struct {
 	// per subject.
 	Thinned bool `json:"thinned"`
 
-	// number is that of the topic-partition in its topic.
 	number      int
 	incarnation string
 	// end is the offset behind the last message to be read.
@@ -113,7 +111,6 @@ func OpenBus(ctx context.Context, o BusOptions) (*Bus, error) {
 	return b, nil
 }
 
-// find returns an error where something to be read is not there.
 func (o *BusOptions) find(tps []sink.TP) error {
 	for _, topic := range o.Topics {
 		if !slices.ContainsFunc(tps, func(tp sink.TP) bool { return tp.Destination == topic }) {

@@ -14,7 +14,6 @@ import (
 	"example.org/bridge/source"
 )
 
-// facts are the events of a release shard.
 type facts struct {
 	byRow map[uint64]fact
 	// newestOf holds, by the beginning of the key and the partition, twice the row that came last,
@@ -22,7 +21,6 @@ type facts struct {
 	newestOf map[uint64]uint64
 }
 
-// fact is the event of one row.
 type fact struct {
 	// id begins its meta.id, body digests its members, millis is meta.time.
 	id, body uint64
@@ -37,7 +35,6 @@ type fact struct {
 // byKey is the bit of an identity that comes from the key, not from CREATED.
 const byKey = 1
 
-// foldFact takes in an event of a release stream.
 func (s *table) foldFact(m *Message, e *envelope, v *verdict, stamp *stamp) {
 	this := fact{
 		id: short(e.uuid), body: s.bodyOf(e.members), millis: e.time, identity: s.identityOf(&v.body, v.key), proof: v.proof, usual: v.usual,
@@ -122,7 +119,6 @@ func (s *table) finishFacts(next uint64) {
 	s.add(purged, gone)
 }
 
-// comparison is the finding about one row.
 type comparison struct {
 	row uint64
 	// now is the database's clock when it was read, since when what it says was seen first, time
@@ -138,11 +134,9 @@ type comparison struct {
 	entity *entity
 	// sum digests the row and the event as they were compared.
 	sum uint64
-	// key is the entity's as text.
 	key string
 }
 
-// compare compares a row, read when the database's clock stood at now, with what the bus says.
 func (s *table) compare(row source.Row, now time.Time) comparison {
 	l := comparison{row: row.ID, now: now, since: now}
 	if row.Stale || s.Kind == event.Capability && s.columns.Keyless(row.Values) >= 0 {

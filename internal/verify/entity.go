@@ -30,7 +30,6 @@ type entities struct {
 	late      map[*entity]uint64
 }
 
-// key tells entities apart.
 type key [16]byte
 
 var seed2 = maphash.MakeSeed()
@@ -41,7 +40,6 @@ func keyOf(text []byte) (k key) {
 	return k
 }
 
-// entity is what an entity's events say.
 type entity struct {
 	// row, digest, state, last, link and at are of the last message: the row, its digest by
 	// bridge-state, what its members say, the beginning of its meta.id, the link, and its offset.
@@ -79,7 +77,6 @@ type occurrence struct {
 	shard *table
 }
 
-// disorder is an event in the wrong order.
 type disorder struct {
 	shard   *table
 	entity  *entity
@@ -102,15 +99,13 @@ type await struct {
 const (
 	// mostPast bounds the ids that are remembered of an entity. What repeats is what was in flight,
 	// a few batches at most.
-	mostPast = 16
-	// mostDisorders bounds the examples that are kept.
+	mostPast      = 16
 	mostDisorders = 1000
 )
 
 // short begins a UUID; within one entity that tells ids apart.
 func short(id [16]byte) uint64 { return binary.BigEndian.Uint64(id[:]) }
 
-// knows reports whether the event with this id has come before.
 func (e *entity) knows(id uint64) bool {
 	return e.tip.id == id || e.past != nil && slices.ContainsFunc(*e.past, func(o occurrence) bool { return o.id == id })
 }
@@ -125,7 +120,6 @@ func (e *entity) remember(o occurrence) {
 	*e.past = append(*e.past, o)
 }
 
-// advance makes an event the tip, and the tip a part of the past.
 func (e *entity) advance(o occurrence, op event.Op) {
 	e.remember(e.tip)
 	e.tip, e.tipDead = o, op == event.Deleted

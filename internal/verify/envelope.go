@@ -55,7 +55,6 @@ func (m *Message) format() event.Format {
 	}
 }
 
-// document returns the document {meta, data, links} of a message.
 func (m *Message) document() []byte {
 	if m.format() == event.FormatCloudEvents {
 		return get(m.Value, "data")
@@ -123,7 +122,6 @@ func (s *schema) formerForm(m *Message) uint32 {
 	return form
 }
 
-// origin is a table as data.row names it.
 type origin struct{ source, table string }
 
 // notAnEvent says why a message whose headers name the stream, or none, is neither an event of

@@ -12,7 +12,6 @@ import (
 // Code names a finding, in reports and in docs/findings.md.
 type Code string
 
-// list says in which list of a report a finding stands.
 type list uint8
 
 const (
@@ -21,7 +20,6 @@ const (
 	repeats
 )
 
-// finding is what a report says of a code.
 type finding struct {
 	Code
 	list

@@ -26,7 +26,6 @@ type deletion struct {
 // name, and leaves the events that it has. The beginning of each meta.id is kept by row.
 type formerShard struct{ stream, name string }
 
-// formerBytes is what an event of a former shard takes of the memory.
 const formerBytes = 40
 
 type orphan struct {
@@ -57,7 +56,6 @@ type unknownMembers struct {
 	fits bool
 }
 
-// add takes in the next message of its partition.
 func (r *run) add(m *Message) error {
 	r.report.Messages++
 	domain, stream := m.header[sink.HeaderDomain], m.header[sink.HeaderStream]
@@ -221,7 +219,6 @@ func (r *run) addEvent(s *table, m *Message, e *envelope, stamp *stamp) {
 		r.deletions[m.partition] = deletion{string(e.id), bytes.Clone(m.Key)}
 	}
 	if v.op == "" {
-		// What it says is not known.
 		return
 	}
 	of, isLast := strayID{table: s, row: e.row}, true
@@ -239,7 +236,6 @@ func (r *run) addEvent(s *table, m *Message, e *envelope, stamp *stamp) {
 	}
 }
 
-// deadLetter remembers the row and the event of a message that the bus refused.
 func (r *run) deadLetter(m *Message) {
 	refused, err := sink.ParseDeadLetter(m.Value)
 	s := r.named[[2]string{refused.Stream, refused.Shard}]
@@ -339,7 +335,6 @@ func (s *table) noteShape(m *Message, e *envelope, v *verdict) {
 	}
 }
 
-// finish reports the events that were put aside.
 func (s *table) finish() {
 	for of, found := range s.doubts {
 		excused := s.lossy&of.columns != 0
@@ -404,8 +399,7 @@ type homes struct {
 	// numbers are the partitions of each topic, from 0 on.
 	numbers map[string][]int
 	// first are the lowest stamps of each partition, zero for none.
-	first []order
-	// strays are the messages that lie elsewhere.
+	first  []order
 	strays map[strayID]stray
 }
 

@@ -12,7 +12,6 @@ import (
 	"example.org/bridge/source"
 )
 
-// proof is what an event says about itself.
 type proof uint8
 
 const (
@@ -26,12 +25,10 @@ const (
 	doubted
 )
 
-// verdict is the finding about one event by itself.
 type verdict struct {
 	*reading
-	proof proof
-	op    event.Op
-	// digest is the digest of its members.
+	proof  proof
+	op     event.Op
 	digest [16]byte
 	// why says why it is refuted or doubted, doubt what could explain it.
 	why   string
@@ -44,7 +41,6 @@ type verdict struct {
 	key []byte
 }
 
-// The reasons of deleted events.
 const (
 	absent    = "ABSENT_IN_SNAPSHOT"
 	tombstone = "TOMBSTONE"
@@ -81,7 +77,6 @@ func (s *schema) prove(m *Message, e *envelope, stamp *stamp) verdict {
 	return v
 }
 
-// proveHeader returns what does not fit in the headers that the message has.
 func (s *schema) proveHeader(header map[string]string, e *envelope) string {
 	for _, c := range [...]struct{ name, want string }{
 		{sink.HeaderID, string(e.id)}, {sink.HeaderType, string(e.kind)}, {sink.HeaderVersion, string(e.version)},

@@ -75,7 +75,6 @@ type Shard struct {
 	Text func(error) string
 }
 
-// run is one check.
 type run struct {
 	Options
 	report   *Report
@@ -85,7 +84,6 @@ type run struct {
 	// tables are the judged tables; all has the tables of unfit streams, too.
 	tables, all []*table
 
-	// named finds a table by stream and shard.
 	named    map[[2]string]*table
 	stamps   stamps
 	homes    homes
@@ -233,7 +231,6 @@ func (r *run) isUnfit(stream string) bool {
 	return slices.ContainsFunc(r.report.Unfit, func(u Unfit) bool { return u.Stream == stream })
 }
 
-// readBus takes in what the bus has got since the last time.
 func (r *run) readBus(ctx context.Context) error {
 	return r.Bus.Read(ctx, r.add, func(done, total uint64) {
 		r.Progress(Step{What: "reading the bus", Done: done, Total: total})

@@ -16,7 +16,6 @@ import (
 	"example.org/bridge/source"
 )
 
-// schema turns rows of a table into events, and events into rows.
 type schema struct {
 	Shard
 	// columns, and what follows from them, are set by bind. columnOf finds the column of a member,
@@ -155,7 +154,6 @@ func (s *schema) read(e *envelope, guess int) *reading {
 	return r
 }
 
-// columnName guesses the name that the column of a member had.
 func (s *schema) columnName(member string, guess int) string {
 	name := member
 	if guess > 0 {
@@ -270,7 +268,6 @@ func invert(c source.Column, zone *time.Location, v []byte) (value []byte, exact
 	return t.In(zone).AppendFormat(nil, layout), true, true
 }
 
-// digest returns that of an event.
 func (s *schema) digest(r *reading) [16]byte {
 	named := make([]event.NamedValue, 0, len(r.at))
 	for i, c := range r.at {

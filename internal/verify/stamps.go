@@ -31,7 +31,6 @@ func (a order) compare(b order) int {
 	return cmp.Or(cmp.Compare(a.epoch, b.epoch), cmp.Compare(a.seq, b.seq))
 }
 
-// text is a stamp as the header has it.
 func (a order) text() string {
 	return strconv.FormatUint(a.epoch, 16) + " " + strconv.FormatUint(a.seq, 16)
 }
@@ -111,7 +110,6 @@ func (l *stamps) read(s *table, m *Message) stamp {
 	return this
 }
 
-// setOf returns a set of numbers, which it makes where it is missing.
 func setOf[K comparable](sets map[K]*term, key K, left *int) *term {
 	if sets[key] == nil {
 		sets[key] = &term{numbers: numbers{blocks: make(map[uint64]*block)}}
@@ -166,7 +164,6 @@ func (l *Lost) describe(acked uint64) string {
 	return fmt.Sprintf("%s not there; the bus acknowledged %d, counted from 0", which, acked)
 }
 
-// newest is the message of a stream with the highest stamp.
 type newest struct {
 	order
 	shard     *table
@@ -175,7 +172,6 @@ type newest struct {
 	partition int
 }
 
-// finish compares it with the configuration.
 func (n *newest) finish() {
 	if n.shard != nil && n.shard.Hash != 0 && n.hash != n.shard.Hash {
 		n.shard.add(otherKey, 1, Example{

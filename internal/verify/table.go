@@ -25,13 +25,11 @@ const (
 	mostWindow = time.Minute
 )
 
-// table is a shard with what the bus says of it.
 type table struct {
 	schema
 	run *run
 	*stream
 
-	// entities are the entities of a capability shard, facts the events of a release shard.
 	*entities
 	*facts
 	// rows counts the rows read, unproven the events whose meta.id proves nothing.
@@ -57,7 +55,6 @@ type table struct {
 	open     []comparison
 }
 
-// stream is what the tables of a stream share.
 type stream struct {
 	report Stream
 	tally
@@ -132,7 +129,6 @@ func (t *table) read(ctx context.Context, q source.Query) (*source.Page, error) 
 	return page, nil
 }
 
-// failed returns what follows from an error of the source.
 func (t *table) failed(ctx context.Context, err error) error {
 	if ctx.Err() == nil {
 		err = &unfitError{err, !source.Stops(err)}
@@ -167,7 +163,6 @@ func (t *table) readIDs(ctx context.Context, ids []uint64, each func(source.Row,
 	return nil
 }
 
-// scan reads all rows after the ones that were read.
 func (t *table) scan(ctx context.Context) error {
 	for {
 		page, err := t.read(ctx, source.Query{After: t.lastRow, Limit: pageRows})
@@ -337,7 +332,6 @@ func (t *table) missing(e Example) {
 	t.add(missing, 1, e)
 }
 
-// hint says where an event may be that the bus lacks.
 func (t *table) hint(e *Example) {
 	if t.rejected[e.Row] {
 		e.What += "; the bus refused an event of the row, which is a dead letter"
