@@ -34,44 +34,29 @@ func (c idColumn) positive() string {
 	return c.name + " > 0"
 }
 
+// above returns the condition of ids above n.
 func (c idColumn) above(n uint64) string {
-	switch {
-	case c.Format == "":
-		return c.name + " > " + strconv.FormatUint(n, 10)
-	case n == 0:
+	if c.Format != "" && n == 0 {
 		return "TRUE"
 	}
-	return c.name + " > " + c.literal(c.Highest(n))
+	return c.name + " > " + sqltable.Highest(c.IDColumn, n)
 }
 
 // through returns the condition of ids up to n, with AND before it; 0 is no bound.
 func (c idColumn) through(n uint64) string {
-	switch {
-	case n == 0, c.Format != "" && n == math.MaxUint64:
+	if n == 0 || c.Format != "" && n == math.MaxUint64 {
 		return ""
-	case c.Format == "":
-		return " AND " + c.name + " <= " + strconv.FormatUint(n, 10)
 	}
-	return " AND " + c.name + " <= " + c.literal(c.Highest(n))
+	return " AND " + c.name + " <= " + sqltable.Highest(c.IDColumn, n)
 }
 
 func (c idColumn) between(b []byte, r source.Range) []byte {
-	b = append(append(b, c.name...), " BETWEEN "...)
-	if c.Format == "" {
-		b = append(strconv.AppendUint(b, r.First, 10), " AND "...)
-		return strconv.AppendUint(b, r.Last, 10)
-	}
-	b = append(append(b, c.literal(c.Lowest(r.First))...), " AND "...)
-	return append(b, c.literal(c.Highest(r.Last))...)
+	return append(b, c.name+" BETWEEN "+sqltable.Lowest(c.IDColumn, r.First)+" AND "+sqltable.Highest(c.IDColumn, r.Last)...)
 }
 
 // rangeBytes is about how many bytes between appends, with OR, at most.
 func (c idColumn) rangeBytes() int {
-	bound := len("18446744073709551615")
-	if c.Format != "" {
-		bound = len(c.literal(c.Highest(math.MaxUint64)))
-	}
-	return len(c.name) + len(" OR  BETWEEN  AND ") + 2*bound
+	return len(c.name) + len(" OR  BETWEEN  AND ") + 2*len(sqltable.Highest(c.IDColumn, math.MaxUint64))
 }
 
 func (c idColumn) number(v driver.Value) (uint64, error) {

@@ -65,34 +65,22 @@ func (c idColumn) number(v driver.Value) (uint64, error) {
 	return 0, fmt.Errorf("%w: the id %v is stored as a %T: correct or delete the row", source.ErrUnfit, v, v)
 }
 
-// lowest and highest return the first and the last value with a number as SQL.
-func (c idColumn) lowest(n uint64) string {
-	if c.Format == "" {
-		return strconv.FormatUint(n, 10)
-	}
-	return c.literal(c.Lowest(n))
-}
-
-func (c idColumn) highest(n uint64) string {
-	if c.Format == "" {
-		return strconv.FormatUint(min(n, math.MaxInt64), 10)
-	}
-	return c.literal(c.Highest(n))
-}
-
 // page returns the statement of a page without a limit: the reader ends it.
 func (s *shard) page(q source.Query) string {
-	id, through := s.shape.ids, cmp.Or(q.Through, math.MaxUint64)
+	// No integer lies above 2^63-1. As a bound that keeps texts away, which are above all numbers.
+	id, most := s.shape.ids, uint64(math.MaxInt64)
+	if id.Format != "" {
+		most = math.MaxUint64
+	}
 	if q.Ranges != nil {
 		return strings.Replace(s.query.byKey, keysSlot, id.within(q.Ranges, s.quoted()+" "+s.shape.by), 1)
 	}
 	where := []string{"TRUE"}
 	if id.Format == "" || q.After > 0 {
-		where = append(where, id.name+" > "+id.highest(q.After))
+		where = append(where, id.name+" > "+sqltable.Highest(id.IDColumn, min(q.After, most)))
 	}
-	if id.Format == "" || through < math.MaxUint64 {
-		// Without a format the bound keeps texts away, which are above all numbers.
-		where = append(where, id.name+" <= "+id.highest(through))
+	if through := min(cmp.Or(q.Through, most), most); through < math.MaxUint64 {
+		where = append(where, id.name+" <= "+sqltable.Highest(id.IDColumn, through))
 	}
 	return strings.Replace(s.query.byKey, keysSlot, s.quoted()+" "+s.shape.by+" WHERE "+strings.Join(where, " AND ")+" ORDER BY "+id.name+" LIMIT -1", 1)
 }
@@ -104,7 +92,7 @@ func (c idColumn) within(ranges []source.Range, table string) string {
 	for _, r := range ranges {
 		// No integer lies above 2^63-1.
 		if c.Format != "" || r.First <= math.MaxInt64 {
-			bounds = append(bounds, "("+c.lowest(r.First)+", "+c.highest(r.Last)+")")
+			bounds = append(bounds, "("+sqltable.Lowest(c.IDColumn, r.First)+", "+sqltable.Highest(c.IDColumn, r.Last)+")")
 		}
 	}
 	return "(WITH bridge_ranges (bridge_low, bridge_high) AS (VALUES " + strings.Join(bounds, ", ") + ") SELECT * FROM bridge_ranges) CROSS JOIN " +

@@ -354,6 +354,21 @@ func IDLiteral(ids source.IDColumn, v []byte) string {
 	return "'" + string(v) + "'"
 }
 
+// Lowest and Highest return the first and the last value that has a number as SQL.
+func Lowest(ids source.IDColumn, n uint64) string {
+	if ids.Format == "" {
+		return strconv.FormatUint(n, 10)
+	}
+	return IDLiteral(ids, ids.Lowest(n))
+}
+
+func Highest(ids source.IDColumn, n uint64) string {
+	if ids.Format == "" {
+		return strconv.FormatUint(n, 10)
+	}
+	return IDLiteral(ids, ids.Highest(n))
+}
+
 // AppendFloat appends v, which is finite, as encoding/json does: the shortest digits that read back
 // as the same number of that many bits, with an exponent only for very large and very small
 // numbers.
