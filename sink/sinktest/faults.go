@@ -70,7 +70,6 @@ func stalled(h *history, end func(cancel func())) (during []sink.Message, acked 
 	}
 }
 
-// harmed publishes before, during and behind what harms the bus.
 func harmed(t *testing.T, f Fixture, harm func(testing.TB)) {
 	h := begin(t, f)
 	h.repeats = !f.Features.Drops

@@ -83,7 +83,6 @@ func (h *history) mustPublish(batch []sink.Message) sink.Outcome {
 	return out
 }
 
-// publishers publishes side by side for as long as more allows another round.
 func (h *history) publishers(series string, size int, more func(round int) bool) {
 	ctx := Deadline(h.t)
 	var publishing sync.WaitGroup
@@ -202,7 +201,6 @@ func (h *history) compare(records []Record) {
 		default:
 			order[l] = order[l][1:]
 		}
-		// Once is enough.
 		byID[m.ID] = nil
 	}
 }

@@ -38,7 +38,6 @@ func Until(t testing.TB, what string, condition func() bool) {
 // removes what is older than its retention, by default a week, also while a test reads.
 var stamp = time.Now().UTC().Truncate(24 * time.Hour).Add(678 * time.Millisecond)
 
-// message makes the n-th message of a series for one key, padded to about size bytes.
 func message(destination, series, key string, n, size int) sink.Message {
 	id := fmt.Sprintf("%08x-0000-5000-8000-%012x", hash(series+"/"+key), n)
 	head := fmt.Sprintf(`{"meta":{"id":%q},"data":{"series":%q,"n":%d,"text":"ä€😀","pad":"`, id, series, n)
@@ -133,7 +132,6 @@ func hash(s string) uint32 {
 	return h
 }
 
-// batch makes n messages over several keys, round robin.
 func batch(destination, series string, n, keys int) []sink.Message {
 	out := make([]sink.Message, n)
 	for i := range out {

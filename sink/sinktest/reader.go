@@ -78,7 +78,7 @@ func keep(m *sink.Stored) stored {
 	return stored{Record{headers[sink.HeaderID], bytes.Clone(m.Key), bytes.Clone(m.Value), headers, m.Destination}, m.Offset, m.Time, m.Size()}
 }
 
-// read returns what a Read hands out. It fails unless offsets ascend and lie within s.
+// It fails unless offsets ascend and lie within s.
 func read(ctx context.Context, r sink.Reader, s sink.Span) (got []stored, next uint64, err error) {
 	low := s.From
 	next, err = r.Read(ctx, s, func(m *sink.Stored) error {
@@ -108,7 +108,7 @@ func span(tp sink.TP) sink.Span {
 	return sink.Span{TP: tp.Name, Incarnation: tp.Incarnation, From: tp.First, To: tp.End}
 }
 
-// readAll returns what a Read hands out, which must end where it was to.
+// The Read must end where it was to.
 func readAll(t *testing.T, f ReaderFixture, s sink.Span) []stored {
 	t.Helper()
 	got, _, err := read(Deadline(t), f.Reader, s)

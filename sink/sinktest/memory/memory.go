@@ -350,7 +350,7 @@ func (s *Sink) wake() {
 	}
 }
 
-// set changes something. Those who wait are not told.
+// Those who wait are not told.
 func (s *Sink) set(change func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
