@@ -57,7 +57,7 @@ func newFormatted(t *testing.T, f Fixture, n int, kind string, c source.IDColumn
 	return table, names
 }
 
-// namesOf returns the names of rows: those of one number have no order.
+// Those of one number have no order.
 func namesOf(p *source.Page) (names []string) {
 	for _, row := range p.Rows {
 		names = append(names, string(row.Values[1]))

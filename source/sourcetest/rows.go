@@ -191,7 +191,7 @@ func testMasks(t *testing.T, f Fixture) {
 	}
 }
 
-// filtered returns the ids of a page, those of rows that do not match in brackets.
+// Those of rows that do not match are in brackets.
 func filtered(p *source.Page) string {
 	var b strings.Builder
 	for _, r := range p.Rows {

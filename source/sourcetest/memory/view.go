@@ -26,7 +26,7 @@ type view struct {
 	version int
 }
 
-// refresh brings the shape up to date. The caller holds the table's mutex.
+// The caller holds the table's mutex.
 func (v *view) refresh() error {
 	t := v.table
 	if v.columns != nil && v.version == t.version {
