@@ -322,7 +322,6 @@ func (p *pass) verify(ctx context.Context) error {
 	return nil
 }
 
-// awaitTail waits until the tail has come to an id, for up to limit, and reports whether it has.
 func (r *Reconciler) awaitTail(ctx context.Context, id uint64, limit time.Duration) (bool, error) {
 	for deadline := time.Now().Add(limit); ; {
 		reach, running := r.opts.Owner.Reach()

@@ -151,7 +151,6 @@ func (d *dryRun) begin(ctx context.Context, p *pass) error {
 	})
 }
 
-// countPage counts the events that the owner would publish for the rows of the page.
 func (d *dryRun) countPage(ctx context.Context, verdict *Verdict) error {
 	if d.opts.Kind == event.Release {
 		for i := range d.page.Rows {
@@ -180,7 +179,6 @@ func (d *dryRun) countPage(ctx context.Context, verdict *Verdict) error {
 	return err
 }
 
-// lookup returns what the view has of the entities of rows.
 func (r *Reconciler) lookup(ctx context.Context, rows []dryRow) (known []store.Entry, err error) {
 	entities := make([][]byte, len(rows))
 	for i := range rows {
@@ -193,7 +191,6 @@ func (r *Reconciler) lookup(ctx context.Context, rows []dryRow) (known []store.E
 	return known, err
 }
 
-// countRow counts the event that the owner would publish for a row.
 func (d *dryRun) countRow(verdict *Verdict, seen *dryRow, known *store.Entry) {
 	var what string
 	switch {
@@ -238,7 +235,6 @@ func (d *dryRun) example(difference Difference) {
 	}
 }
 
-// deleted is what a Difference says of an entity that is gone.
 const deleted = "deleted"
 
 // compareSilent nominates those silent rows whose entity was published with another row: it is

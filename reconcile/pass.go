@@ -167,8 +167,7 @@ func (p *pass) readServer(ctx context.Context) error {
 	return err
 }
 
-// same notes which server answered. Invariant 5: a row that only one of two servers has is not
-// absent.
+// Invariant 5: a row that only one of two servers has is not absent.
 func (p *pass) same(server string) {
 	if server != p.run.Server {
 		p.unjudge(fmt.Sprintf("another server answered during the run: %q after %q", server, p.run.Server))
@@ -184,7 +183,6 @@ func (p *pass) unjudge(why string) {
 	p.run.Server = ""
 }
 
-// count adds the events that the owner published.
 func (p *pass) count(v Verdict) {
 	p.run.Verdict.Add(v)
 	if !p.mode.DryRun {
@@ -299,7 +297,6 @@ func (p *pass) save(ctx context.Context) error {
 	return err
 }
 
-// apply applies a change of what is on record.
 func (r *Reconciler) apply(ctx context.Context, change store.ShardChange) error {
 	change.Key = r.key()
 	return r.retry(ctx, "save the reconcile run", func() error {

@@ -315,12 +315,10 @@ func demandOf(o Owner) (w demand) {
 // ErrNotRunning is returned by Run when the shard does not run, so that nothing can be published.
 var ErrNotRunning = errors.New("the shard does not run")
 
-// isPermanent reports whether trying again does not heal err.
 func isPermanent(err error) bool {
 	return source.Stops(err) || errors.Is(err, store.ErrDamaged) || errors.Is(err, store.ErrForeign) || errors.Is(err, store.ErrNewer) || errors.Is(err, store.ErrClosed)
 }
 
-// reconciling names the faults of a run in the log.
 const reconciling = "reconcile"
 
 // retry calls try until it succeeds, fails for good, or has failed for Options.RetryLimit.

@@ -184,7 +184,6 @@ type comparedRow struct {
 	known, same bool
 }
 
-// compareRows compares the rows of an id with the entries of the view that have it.
 func (p *pass) compareRows(ctx context.Context, page *source.Page, rows []source.Row) error {
 	p.compared = p.compared[:0]
 	for i := range rows {
@@ -263,7 +262,6 @@ func (p *pass) lapse(page *source.Page, row source.Row) error {
 	return err
 }
 
-// digest returns the key and the digest of a row with these columns.
 func digest(encoder *event.Encoder, columns *source.Columns, row *source.Row) (event.Digest, error) {
 	if err := bind(encoder, columns); err != nil {
 		return event.Digest{}, err
