@@ -158,7 +158,6 @@ func TestUpdatesWhereEvidenceDoesNotCount(t *testing.T) {
 	}
 }
 
-// keepInserting lets time pass and inserts rows meanwhile.
 func (b *bench) keepInserting(t *testing.T, d time.Duration, perSecond int) {
 	for tenths := range int(d / (100 * time.Millisecond)) {
 		for i := range perSecond / 10 {
@@ -190,7 +189,6 @@ func TestWhatABusyLookBackCosts(t *testing.T) {
 	}
 }
 
-// countedChanges counts the reads of changes and what they brought.
 type countedChanges struct {
 	source.Shard
 	reads, rows, rowReads atomic.Int64

@@ -443,7 +443,6 @@ func TestWhatTheStoreLacksIsReadBack(t *testing.T) {
 	}
 }
 
-// saysNothingNew fails the test if the next process publishes something.
 func (l *life) saysNothingNew(t *testing.T) {
 	t.Helper()
 	before := l.stored()

@@ -17,7 +17,6 @@ import (
 	"example.org/bridge/tests/testall"
 )
 
-// refuseRows refuses the events of rows from first to last.
 func refuseRows(first, last uint64) func(*sink.Message) string {
 	return func(m *sink.Message) string {
 		if m.Destination == topic && m.RowID >= first && m.RowID <= last {
@@ -129,7 +128,6 @@ func TestADeadLetterThatTheBusDropsAsARepeat(t *testing.T) {
 	}
 }
 
-// count returns the counter of a stream.
 func count(t *testing.T, from prometheus.Gatherer, name string) (n float64) {
 	families, err := from.Gather()
 	must.OK(t, err)
@@ -249,7 +247,6 @@ func (b *bench) refuseLate(text string) (refused *[]sink.Message) {
 	return refused
 }
 
-// arrive has the bus store a message late.
 func (b *bench) arrive(t *testing.T, m sink.Message) {
 	t.Helper()
 	if out, err := b.bus.Publish(t.Context(), []sink.Message{m}); err != nil || !out.AllAcked() || out.Duplicates > 0 {

@@ -46,7 +46,6 @@ func (b *bench) cutOff(t *testing.T) []sink.Message {
 	return batch
 }
 
-// takes has the bus store messages.
 func (b *bench) takes(t testing.TB, messages []sink.Message) {
 	t.Helper()
 	if _, err := b.bus.Publish(t.Context(), messages); err != nil {

@@ -165,7 +165,6 @@ func (b *schemaBench) expect(schema string, breaks float64) {
 	}
 }
 
-// drop removes a column, add adds it.
 func (b *schemaBench) drop(name string) { b.table.DropColumn(name) }
 
 func (b *schemaBench) add(name string, kind source.Kind) {

@@ -99,7 +99,6 @@ func TestIDsWithoutOrderHaveNoFloor(t *testing.T) {
 	b.expectSaid(t, "Added b=1")
 }
 
-// countedIDs counts the reads of late rows and of ids.
 type countedIDs struct {
 	source.Shard
 	rows, ids atomic.Int64

@@ -99,7 +99,6 @@ func (r *reaper) taken() int {
 	return r.steps
 }
 
-// reapedStore is a store for a process that a reaper kills.
 type reapedStore struct {
 	store.Store
 	*reaper
@@ -118,7 +117,6 @@ func (s reapedStore) Apply(ctx context.Context, b *store.Batch) error {
 	return nil
 }
 
-// reapedSink is a bus for a process that a reaper kills.
 type reapedSink struct {
 	sink.Sink
 	*reaper
@@ -189,7 +187,6 @@ func (s reapedSource) Read(ctx context.Context, q source.Query, p *source.Page) 
 	return nil
 }
 
-// reapedReader reads the bus for a process that a reaper kills.
 type reapedReader struct {
 	sink.Reader
 	*reaper
@@ -289,7 +286,6 @@ func (s *transactor) lives() bool {
 	return s.alive()
 }
 
-// stands has the process stand still where it is to.
 func (s *transactor) stands() {
 	if s.still != nil {
 		s.still.pass(s.taken())
@@ -354,7 +350,6 @@ func (s *transactor) Publish(ctx context.Context, batch []sink.Message) (sink.Ou
 	return committed, nil
 }
 
-// refusedOf returns the messages of a batch that the bus refuses.
 func refusedOf(batch []sink.Message, status []sink.Status) (refused []sink.Rejection) {
 	for i := range batch {
 		if len(batch[i].Value) > lifeMaxBytes {

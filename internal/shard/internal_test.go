@@ -50,7 +50,6 @@ func TestHotTime(t *testing.T) {
 	}
 }
 
-// TestTotalOfAStream adds up what its tables show.
 func TestTotalOfAStream(t *testing.T) {
 	at, one, two := time.UnixMilli(1_700_000_000_500), 1.0, 2.0
 	all := []Status{

@@ -222,7 +222,6 @@ const poisoned = 150
 
 func defect() { panic("a defect") }
 
-// poisonedSink panics at a batch with the poisoned row.
 type poisonedSink struct{ sink.Sink }
 
 func (s poisonedSink) Publish(ctx context.Context, messages []sink.Message) (sink.Outcome, error) {
@@ -234,7 +233,6 @@ func (s poisonedSink) Publish(ctx context.Context, messages []sink.Message) (sin
 	return s.Sink.Publish(ctx, messages)
 }
 
-// poisonedStore panics where a progress behind the poisoned row is applied.
 type poisonedStore struct{ store.Store }
 
 func (s poisonedStore) Apply(ctx context.Context, b *store.Batch) error {

@@ -113,7 +113,6 @@ func (l *life) runs(t *testing.T, r *reaper, idle time.Duration, nominates bool)
 	return died
 }
 
-// reaped returns a process with a reaper.
 func (l *life) reaped(t *testing.T, r *reaper) *process {
 	t.Helper()
 	b := *l.bench
@@ -142,7 +141,6 @@ func (l *life) arrives(t *testing.T, r *reaper, fenced bool, end int) (stored bo
 	return l.stored() > before
 }
 
-// stored counts the messages on the bus.
 func (l *life) stored() (n int) {
 	for _, count := range l.bus.Destinations() {
 		n += count

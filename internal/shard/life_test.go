@@ -116,7 +116,6 @@ func newLife(t *testing.T, bus model, tables int) *life {
 	return l
 }
 
-// create makes the topics.
 func (l *life) create() {
 	for _, destination := range l.destinations {
 		l.bus.Create(destination)
@@ -218,7 +217,6 @@ func (l *life) update(name, value, deleted string, touched bool) {
 	l.became(name)
 }
 
-// drop deletes the rows of an entity.
 func (l *life) drop(name string) {
 	for _, r := range l.rows[name] {
 		l.tableOf(r.table).Delete(r.id)

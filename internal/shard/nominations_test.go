@@ -222,7 +222,6 @@ func (b *bench) said(t testing.TB) []said {
 	return b.saidOn(t, topic)
 }
 
-// saidOn is said of one topic.
 func (b *bench) saidOn(t testing.TB, topic string) []said {
 	t.Helper()
 	var all []said
@@ -267,7 +266,6 @@ func (b *bench) expectSaid(t testing.TB, want ...string) []said {
 	return all
 }
 
-// entity returns the key of an entity.
 func entity(name string) []byte { return []byte(name) }
 
 func nominate(t testing.TB, s *shard.Shard, n reconcile.Nomination) reconcile.Verdict {

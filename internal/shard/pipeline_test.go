@@ -159,7 +159,6 @@ func stopped(t testing.TB, s *shard.Shard) (why string) {
 	return string(s.Status().LastError)
 }
 
-// expectText fails the test unless a text has all that is wanted.
 func expectText[T ~string](t testing.TB, text T, wants ...string) {
 	t.Helper()
 	for _, want := range wants {
@@ -190,7 +189,6 @@ func (b *bench) count(destination string) int { return b.bus.Destinations()[dest
 
 func (b *bench) position(t testing.TB) uint64 { return b.progress(t).Position }
 
-// positionOf returns the position of a shard.
 func (b *bench) positionOf(t testing.TB, name string) uint64 {
 	t.Helper()
 	p, _, err := b.store.Progress(context.Background(), store.Key{Stream: "items", Shard: name})
@@ -198,7 +196,6 @@ func (b *bench) positionOf(t testing.TB, name string) uint64 {
 	return p.Position
 }
 
-// progress returns what the store has of the shard.
 func (b *bench) progress(t testing.TB) store.Progress {
 	t.Helper()
 	p, _, err := b.store.Progress(context.Background(), key)
@@ -225,7 +222,6 @@ func instantly(t *testing.T, name string, test func(t *testing.T)) {
 	})
 }
 
-// eventually waits for a condition.
 func eventually(t testing.TB, what string, condition func() bool) {
 	t.Helper()
 	deadline := time.Now().Add(4 * time.Minute)

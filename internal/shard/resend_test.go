@@ -20,7 +20,6 @@ import (
 	"example.org/bridge/tests/must"
 )
 
-// deadLetters returns the dead letters on the bus.
 func (b *bench) deadLetters(t testing.TB) []shard.DeadLetter {
 	t.Helper()
 	var list []shard.DeadLetter
@@ -32,7 +31,6 @@ func (b *bench) deadLetters(t testing.TB) []shard.DeadLetter {
 	return list
 }
 
-// refuseText refuses events that hold a text.
 func refuseText(text string) func(*sink.Message) string {
 	return func(m *sink.Message) string {
 		if m.Destination == topic && bytes.Contains(m.Value, []byte(text)) {
@@ -70,7 +68,6 @@ func statesOf(outcomes []shard.ResendOutcome, deadLetters []shard.DeadLetter) st
 	return strings.Join(list, " ")
 }
 
-// expectStates fails unless this became of dead letters.
 func expectStates(t testing.TB, got, want string) {
 	t.Helper()
 	if got != want {
@@ -89,12 +86,10 @@ func newRefusedRows(t *testing.T, as event.Format, row string) *stage {
 	return s
 }
 
-// sinkFormats are the formats of messages by those of events.
 var sinkFormats = map[event.Format]sink.Format{"": 0, event.FormatCloudEvents: sink.FormatCloudEvents, event.FormatRow: sink.FormatRow}
 
 var errAway = errors.New("the server does not answer")
 
-// awaySource is a source that is away.
 type awaySource struct{ source.Shard }
 
 func (awaySource) Traits(context.Context) (source.Traits, error) { return source.Traits{}, errAway }

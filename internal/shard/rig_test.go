@@ -35,7 +35,6 @@ type process struct {
 	pollsPerSecond int
 }
 
-// process returns a new process over the bench's parts.
 func (b *bench) process(t testing.TB) *process {
 	t.Helper()
 	opts := b.opts
@@ -105,7 +104,6 @@ func (b *bench) process(t testing.TB) *process {
 	return p
 }
 
-// shardNames are the names of the shards of a bench.
 var shardNames = []string{"items", "items_1"}
 
 // benchTable is a table of a bench: rows is how it is read, ids how its ids are.
@@ -115,7 +113,6 @@ type benchTable struct {
 	encoder   *event.Encoder
 }
 
-// tables returns the tables of the stream.
 func (b *bench) tables(t testing.TB) []benchTable {
 	t.Helper()
 	list := []source.Shard{b.table}
@@ -139,7 +136,6 @@ func (b *bench) tables(t testing.TB) []benchTable {
 	return tables
 }
 
-// encoder returns an encoder of a shard of the bench's stream.
 func (b *bench) encoder(t testing.TB, name string) *event.Encoder {
 	t.Helper()
 	encoder, err := event.NewEncoder(event.Options{Stream: "items", Shard: name, Kind: b.opts.Kind, Source: "db", Table: name, Fields: b.fields, Version: b.version, Format: b.format, Payload: b.payload, BadValue: b.badValue})
@@ -257,7 +253,6 @@ func (s *faultyStore) Apply(ctx context.Context, b *store.Batch) error {
 	return s.Store.Apply(ctx, b)
 }
 
-// tpOf returns the index of a TP of an outcome.
 func tpOf(out *sink.Outcome, ref sink.TPRef) int32 {
 	at := slices.Index(out.TPs, ref)
 	if at < 0 {
@@ -284,7 +279,6 @@ func wait(t testing.TB, d time.Duration) {
 	<-timer.C
 }
 
-// hookedSource lets a test act before a read of rows.
 type hookedSource struct {
 	source.Shard
 	before func(q source.Query) error
@@ -315,5 +309,4 @@ func (b *bench) set(t testing.TB, id uint64) {
 	})
 }
 
-// copyStore returns a copy of a store in memory, which is restored later.
 func copyStore(s store.Store) store.Store { return s.(*storememory.Store).Clone() }

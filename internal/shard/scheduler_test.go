@@ -182,7 +182,6 @@ type watched struct {
 	around func(ctx context.Context, q source.Query, read func() error) error
 }
 
-// watch has the bench read its table through a watched source.
 func (b *bench) watch(t testing.TB) *watched {
 	w := &watched{Shard: b.table, t: t}
 	b.source = w
@@ -211,7 +210,6 @@ func (w *watched) ReadIDs(ctx context.Context, ranges []source.Range, uncommitte
 	return w.alone(func() error { return w.Shard.ReadIDs(ctx, ranges, uncommitted, limit, ids) })
 }
 
-// ofTail reports whether q asks for a page of the tail.
 func ofTail(q source.Query) bool { return q.Ranges == nil && q.Keys == nil }
 
 // quiesce waits, in a synctest bubble, until everything else is blocked before an event is made,

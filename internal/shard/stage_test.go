@@ -32,7 +32,6 @@ type stage struct {
 	began  time.Time
 }
 
-// play plays a script on a bench.
 func (b *bench) play(t testing.TB, steps string) *stage {
 	t.Helper()
 	s := &stage{bench: b, Player: script.Player{TB: t}}
@@ -112,7 +111,6 @@ func (s *stage) option(name string, w []string) bool {
 	return true
 }
 
-// onTable has something happen to the table.
 func (s *stage) onTable(name string, w []string) bool {
 	s.Helper()
 	switch name {
@@ -170,7 +168,6 @@ func (s *stage) onTable(name string, w []string) bool {
 	return true
 }
 
-// onBus has something happen to the bus or the store.
 func (s *stage) onBus(name string, w []string) bool {
 	s.Helper()
 	switch name {

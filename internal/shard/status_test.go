@@ -89,7 +89,6 @@ type stuckBench struct {
 	applies, loads, reads hang
 }
 
-// stuckStore is the disk of a stuckBench.
 type stuckStore struct {
 	store.Store
 	b *stuckBench
@@ -292,7 +291,6 @@ func drained(t testing.TB, s *shard.Shard) {
 	eventually(t, "drained", func() bool { status := s.Status(); return status.LagSeconds != nil && lagOf(status) == 0 })
 }
 
-// withoutCreated is a bench whose rows have no time of their own.
 func withoutCreated(t *testing.T) *bench {
 	b := newBench(t)
 	b.table = sourcememory.NewTable(source.Spec{Table: "items", ID: "id"},
