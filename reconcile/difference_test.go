@@ -17,7 +17,6 @@ import (
 	"example.org/bridge/source"
 )
 
-// play plays a script on the table.
 func (w *world) play(steps string) {
 	w.t.Helper()
 	w.Play(steps, w.do)
@@ -110,7 +109,6 @@ func (w *world) do(name string, words []string) bool {
 	return true
 }
 
-// summary says in words what a run reports.
 func summary(r reconcile.Report) string {
 	var words []string
 	for _, c := range []struct {

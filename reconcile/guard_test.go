@@ -243,7 +243,6 @@ func inBubble(test func(*testing.T)) func(*testing.T) {
 	return func(t *testing.T) { synctest.Test(t, test) }
 }
 
-// atRead calls a function before the read of this number.
 func (w *world) atRead(number int, f func()) {
 	reads := 0
 	w.options.Source = hooked{Shard: w.table, read: func(source.Query) error {

@@ -39,7 +39,6 @@ func (c *writer) pick() (name string, id uint64) {
 
 func (c *writer) value() string { return fmt.Sprint(c.rand.IntN(3)) }
 
-// change makes one change, as an application and its cleaning up do.
 func (c *writer) change() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -125,7 +125,6 @@ func (p *plant) play(steps string) {
 	})
 }
 
-// status returns a part of the status of a shard.
 func (p *plant) status(at int, what string) any {
 	s, last, dry := p.shards[at].Status(), &reconcile.Report{}, &reconcile.Report{}
 	if s.LastRun != nil {

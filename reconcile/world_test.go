@@ -86,13 +86,11 @@ func newWorld(t testing.TB, kind event.Kind) *world {
 	return newFilteredWorld(t, kind, "")
 }
 
-// newFilteredWorld is newWorld with a condition on rows.
 func newFilteredWorld(t testing.TB, kind event.Kind, filter string) *world {
 	t.Helper()
 	return newWorldOf(t, kind, source.Spec{Created: "created", Filter: filter})
 }
 
-// newWorldOf is newWorld with settings of its own.
 func newWorldOf(t testing.TB, kind event.Kind, spec source.Spec) *world {
 	t.Helper()
 	spec.Table, spec.ID, spec.Key, spec.Deleted, spec.UniqueKey = "orders", "id", []string{"name"}, "deleted", kind == event.Capability
@@ -126,7 +124,6 @@ func newEncoder(t testing.TB, kind event.Kind) *event.Encoder {
 	return e
 }
 
-// tail publishes the rows behind the position, at most limit.
 func (w *world) tail(limit int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -315,7 +312,6 @@ func (w *world) apply(b *store.Batch) {
 	}
 }
 
-// readKeys is what the other tables of the stream are read by.
 func (w *world) readKeys(ctx context.Context, shard string, keys [][]byte) (stream.FoundRows, error) {
 	if shard != "" || len(keys) > 200 {
 		w.t.Errorf("%d keys are read of the shard %q", len(keys), shard)
