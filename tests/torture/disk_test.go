@@ -19,7 +19,7 @@ import (
 	"example.org/bridge/tests/world"
 )
 
-// checkpointFaults are done to the folder of the checkpoint. What it lacks is read from the bus.
+// What the checkpoint's folder lacks is read from the bus.
 var checkpointFaults = []fault{
 	{
 		name: "checkpoint-truncated", family: "checkpoint", what: "files of the checkpoint are cut off, one after the other", repeats: true,
@@ -129,7 +129,6 @@ func damages(tr *trial, change func([]byte) []byte) {
 	}
 }
 
-// diskFaults are done to the disk that the checkpoint lies on.
 var diskFaults = []fault{
 	{
 		name: "disk-full", family: "disk and clock", what: "the checkpoint's disk is full for 30 s",
@@ -257,7 +256,6 @@ func (tr *trial) waits(why string, d time.Duration) {
 	}
 }
 
-// clockFaults set the clocks of bridge's host and of the database wrong.
 var clockFaults = []fault{
 	hostClock("clock-ahead", "the host's clock is 1 h ahead from the start on", "1h"),
 	hostClock("clock-behind", "the host's clock is 1 h behind from the start on", "-1h"),
@@ -279,8 +277,7 @@ var clockFaults = []fault{
 	},
 }
 
-// hostClock is the fault of a wrong clock of the host, which is set right before the program is
-// started again: what it has saved is then of another time.
+// It is set right before the program starts again: what was saved is then of another time.
 func hostClock(name, what, wrong string) fault {
 	return fault{
 		name: name, family: "disk and clock", what: what + ", then it is set right and bridge is started again",
@@ -340,7 +337,7 @@ func toBus(l *servers) []*testenv.Proxy      { return []*testenv.Proxy{l.busProx
 func toDatabase(l *servers) []*testenv.Proxy { return []*testenv.Proxy{l.dbProxy} }
 func both(l *servers) []*testenv.Proxy       { return append(toBus(l), toDatabase(l)...) }
 
-// onNetwork returns a fault of some ways, for a minute.
+// The harm lasts a minute.
 func onNetwork(name, what string, ways func(*servers) []*testenv.Proxy, harm func(*testenv.Proxy)) fault {
 	// What is slow breaks nothing.
 	breaks := name != "network-latency" && name != "network-bandwidth"

@@ -117,8 +117,7 @@ var shown = map[string]func(*score) int{
 	"false at the end": func(s *score) int { return s.False },
 }
 
-// mutantTorture runs mutants, those whose names --fault matches, and shows that each of them is
-// found.
+// It runs those whose names --fault matches.
 func mutantTorture(t *testing.T) {
 	names := namesWanted(t)
 	wanted := slices.DeleteFunc(slices.Clone(hunts), func(h hunt) bool { return !names.MatchString(h.defect) })
@@ -211,7 +210,6 @@ func (m *matrix) hunt(t *testing.T, on func() *servers, h hunt) {
 	t.Errorf("broke invariant %s, and nothing %s was found under %s; of the last trial: %+v %.600s", h.breaks, h.shows, f.name, last.Figures, last.Findings)
 }
 
-// found notes that a mutant was found, and where.
 func (m *matrix) found(h hunt, where string, s score) {
 	s.Fault = h.defect
 	m.add(s)

@@ -23,7 +23,7 @@ import (
 	"example.org/bridge/tests/world"
 )
 
-// matrix is what came of all trials. It is safe for concurrent use.
+// matrix is safe for concurrent use.
 type matrix struct {
 	// Trials are in the order of the matrix once all have ended.
 	Trials []score `json:"trials"`
@@ -145,7 +145,6 @@ func (m *matrix) add(s score) {
 	}
 }
 
-// progress writes a line for those who wait.
 func (m *matrix) progress(format string, args ...any) {
 	fmt.Fprintf(os.Stderr, "torture: "+format+"\n", args...)
 }

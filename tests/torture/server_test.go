@@ -139,7 +139,6 @@ func killedAtStart(name, when string, points ...failpoint.Point) fault {
 	}
 }
 
-// kills are actions that kill the program at points with a probability.
 func kills(points []failpoint.Point, chance float64) (actions []failpoint.Action) {
 	for _, point := range points {
 		actions = append(actions, failpoint.Action{Point: point, Kill: true, Chance: chance})
@@ -147,7 +146,7 @@ func kills(points []failpoint.Point, chance float64) (actions []failpoint.Action
 	return actions
 }
 
-// withFailpoints has the trial run a program with failpoints, none of them set.
+// None of the failpoints is set.
 func withFailpoints(tr *trial) {
 	tr.T.Helper()
 	tr.points = world.NewFailpoints(tr.T)
@@ -192,8 +191,7 @@ var standbyFaults = []fault{
 	},
 }
 
-// withStandby has two processes publish, of which the first one reaches its servers through
-// proxies.
+// The first of the two processes reaches its servers through proxies.
 func withStandby(tr *trial) {
 	tr.T.Helper()
 	plain := tr.Env
@@ -204,7 +202,6 @@ func withStandby(tr *trial) {
 	tr.group = world.NewGroup(tr.Publisher, standbyTimeout(), proxied, nil)
 }
 
-// serverFaults are done to database and bus.
 var serverFaults = slices.Concat(
 	faultsOf("bus", func(tr *trial) world.Server { return tr.Bus.Server() }, true),
 	faultsOf("database", databaseOf, false),
@@ -352,7 +349,6 @@ func killedTwice(of func(*trial) world.Server, repeats bool) func(*trial) {
 	}
 }
 
-// faultsOf returns what can be done to a server of a family.
 func faultsOf(family string, of func(*trial) world.Server, repeats bool) []fault {
 	return []fault{
 		{

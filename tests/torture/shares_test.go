@@ -151,8 +151,7 @@ func (tr *trial) changeShares(number int) {
 	}
 }
 
-// killShares kills one of the shares after the other, and starts it after something was done to
-// it.
+// then is called before the share starts again.
 func (tr *trial) killShares(times int, then func(*world.Daemon)) {
 	tr.harmShares(times, (*world.Daemon).Kill, func(d *world.Daemon) {
 		then(d)

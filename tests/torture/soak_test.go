@@ -76,7 +76,7 @@ func (s *soakScore) Written() (sum seconds) {
 	return sum
 }
 
-// footprint is what the process takes; medians over a while.
+// footprint has medians over a while.
 type footprint struct {
 	RSSAnon    float64 `json:"rssAnonMiB"`
 	Goroutines float64 `json:"goroutines"`

@@ -165,7 +165,6 @@ func namesWanted(t *testing.T) *regexp.Regexp {
 // busy for programs to send their signs of life in time.
 var crowded = make(chan struct{}, 2)
 
-// work runs trials of a queue on some servers, one after the other, until none is left.
 func (m *matrix) work(t *testing.T, on *servers, queue <-chan fault) {
 	for f := range queue {
 		t.Run(f.name, func(t *testing.T) {
@@ -237,7 +236,7 @@ type fault struct {
 	soaks bool
 }
 
-// allFaults returns the faults in the order of the matrix.
+// In the order of the matrix.
 func allFaults() []fault {
 	once := withOnce(shareFaults)
 	if *tortureOnce {
@@ -260,7 +259,7 @@ func withOnce(faults []fault) (once []fault) {
 	return once
 }
 
-// servers are a bus and a database of their own, on which trials run one after the other.
+// Trials run on them one after the other.
 type servers struct {
 	bus *world.Bus
 	db  *testenv.DatabaseServer
@@ -294,7 +293,7 @@ func (s *servers) heal(t testing.TB) {
 	s.bus.Server().Heal(t)
 }
 
-// clustered returns servers with the same database and a bus that is three servers.
+// The same database, and a bus that is three servers.
 func clustered(t testing.TB, s *servers) *servers {
 	other := *s
 	other.bus = s.bus.Clustered(t)

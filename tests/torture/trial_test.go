@@ -58,7 +58,6 @@ func (s *servers) trial(f fault) *trial {
 	}}
 }
 
-// run puts the program at path under load, does the harm, and judges what came of it.
 func (tr *trial) run(t testing.TB, path string) {
 	f := tr.fault
 	tr.servers.heal(t)
@@ -105,7 +104,6 @@ func (tr *trial) load() (workload.Options, workload.CapabilityOptions) {
 	return rows, states
 }
 
-// prepare makes the tables, the destinations and the environment of the program at path.
 func (tr *trial) prepare(t testing.TB, path string, rows workload.Options, states workload.CapabilityOptions) {
 	t.Helper()
 	batch := "200"
@@ -182,7 +180,7 @@ func (tr *trial) terminate() {
 	}
 }
 
-// stops ends the program, in good order or not.
+// In good order or not.
 func (tr *trial) stops() {
 	tr.T.Helper()
 	if tr.rng.IntN(2) == 0 {
@@ -195,7 +193,6 @@ func (tr *trial) stops() {
 // syncWithin is more than the time between two syncs of the checkpoint.
 const syncWithin = 100 * time.Second
 
-// outage lets a while pass in which something is away.
 func (tr *trial) outage(d time.Duration) { world.Pause(tr.within(d)) }
 
 // within is how long harm lasts: d in the long form, at most 5 s in the short one.
@@ -244,7 +241,6 @@ func (tr *trial) goesOn(stream string) {
 	world.Eventually(tr.T, time.Minute, stream+" goes on", func() bool { return tr.Position(stream) >= id })
 }
 
-// shardStops waits until a stream has stopped for a reason that names all of words.
 func (tr *trial) shardStops(stream string, words ...string) {
 	tr.T.Helper()
 	world.AwaitStopped(tr.T, tr.Daemon, stream, words...)
