@@ -100,7 +100,11 @@ func (w *worker) attend(ctx context.Context, wire *wire) {
 			if ctx.Err() == nil && wire.Alive() {
 				w.session = nil
 				w.faults.Fail(w.stream, w.stream, err)
-				w.sleep(ctx, wire, pause.Next())
+				select {
+				case <-time.After(pause.Next()):
+				case <-wire.Gone:
+				case <-ctx.Done():
+				}
 			}
 			continue
 		}
@@ -112,24 +116,6 @@ func (w *worker) attend(ctx context.Context, wire *wire) {
 		pause.Reset()
 		r.run(ctx)
 		r.end()
-	}
-}
-
-func (w *worker) sleep(ctx context.Context, wire *wire, d time.Duration) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	for {
-		select {
-		case c := <-w.submit:
-			w.calls = append(w.calls, c)
-		case <-timer.C:
-			return
-		case <-wire.Gone:
-			return
-		case <-ctx.Done():
-			return
-		}
-		w.prune()
 	}
 }
 
