@@ -167,7 +167,8 @@ func (p *pass) readServer(ctx context.Context) error {
 	return err
 }
 
-// Invariant 5: a row that only one of two servers has is not absent.
+// same notes which server answered. Invariant 5: a row that only one of two servers has is not
+// absent.
 func (p *pass) same(server string) {
 	if server != p.run.Server {
 		p.unjudge(fmt.Sprintf("another server answered during the run: %q after %q", server, p.run.Server))
