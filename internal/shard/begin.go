@@ -99,9 +99,8 @@ func (s *Shard) begin(ctx context.Context) (*owner, error) {
 	return s.newOwner(entities, rows), nil
 }
 
-// opening has what is known of a shard be open for an attempt to run it: it decides where a shard
-// begins of which nothing is known, and records the table where START says so. It belongs to the
-// owner.
+// opening decides where a shard begins of which nothing is known, and records the table where START
+// says so. It belongs to the owner.
 type opening struct {
 	opts    *Options
 	retrier *retrier

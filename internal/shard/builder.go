@@ -230,8 +230,6 @@ func (m *builder) complete(b *batch, e *event.Event, read time.Time, previous st
 	}
 }
 
-// countBadValues counts the values of a row that were published as null, and warns about the first
-// of a shard.
 func (m *builder) countBadValues(id uint64, n int) {
 	m.opts.Metrics.badValues.WithLabelValues(m.opts.Stream).Add(float64(n))
 	if !m.warned {

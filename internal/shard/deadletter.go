@@ -253,8 +253,8 @@ func NewDeadLetterLimit(stream string, most int, byKey bool) *DeadLetterLimit {
 	return &DeadLetterLimit{stream: stream, most: most, byKey: byKey, counted: make(map[rowOfShard]time.Time)}
 }
 
-// count counts the row of m at a moment, and returns an error when it is one too many. A row that
-// was counted within the last minute is a retry and not counted again. A nil limit has no bound.
+// count returns an error when the row of m is one too many. A row that was counted within the last
+// minute is a retry and not counted again. A nil limit has no bound.
 func (l *DeadLetterLimit) count(m *sink.Message, reason string, now time.Time) error {
 	if l == nil || l.most == 0 {
 		return nil

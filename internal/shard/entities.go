@@ -158,8 +158,7 @@ func (e *entities) read(rows []source.Row) error {
 	return nil
 }
 
-// refuse counts a row that has NULL in its key, and warns about the first one. With
-// ON_BAD_VALUE=stop it stops the shard.
+// refuse counts a row that has NULL in its key. With ON_BAD_VALUE=stop it stops the shard.
 func (e *entities) refuse(row source.Row) error {
 	columns := e.gaps.reader.columns
 	column := columns.List[max(0, columns.Keyless(row.Values))].Name

@@ -170,7 +170,6 @@ func (a *agreement) skips(now time.Time) bool {
 	return !a.since.IsZero() && now.Sub(a.since) >= dropFor && now.Sub(a.tried) < retryEvery
 }
 
-// differs notes that they differ and reports whether that is worth a warning.
 func (a *agreement) differs(now time.Time) (warn bool) {
 	a.tried = now
 	if !a.since.IsZero() {

@@ -247,7 +247,6 @@ type found struct {
 	server   string
 }
 
-// lookup reads the MODIFIED of the rows of list by id.
 func (f *far) lookup(ctx context.Context, list []source.Cursor, uncommitted bool) (found, error) {
 	ids := make([]uint64, len(list))
 	var texts []string

@@ -94,7 +94,6 @@ func (m *Metrics) limited(stream string, by null.Text, waited time.Duration) {
 	m.limits.WithLabelValues(stream, string(by)).Add(max(0, waited.Seconds()))
 }
 
-// query says what a read of a table asks for.
 type query string
 
 // The queries that are timed. A read of the head is not: it waits for those of other shards.

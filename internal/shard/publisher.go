@@ -164,7 +164,6 @@ func (s *stamper) stamp(epoch *stream.Epoch, b *batch) (first uint64) {
 	return first
 }
 
-// stateOf is what the message of an event says of its entity.
 func stateOf(e *event.Event) sink.State {
 	switch {
 	case e.Op != event.Deleted:

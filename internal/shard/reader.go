@@ -166,7 +166,6 @@ func (r *reader) head(ctx context.Context) (*page, error) {
 // headWait is how long head waits for other shards, at most a tenth of the poll interval.
 const headWait = 25 * time.Millisecond
 
-// idList is ids of the table, and when they were read.
 type idList struct {
 	source.IDs
 	span

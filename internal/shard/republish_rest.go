@@ -178,7 +178,6 @@ func (m *builder) addSaid(b *batch, one *stream.Decision, said *lastMessage) err
 	return nil
 }
 
-// cloneOf returns a copy of what is kept of a message.
 func cloneOf(m *sink.Stored) sink.Stored {
 	headers := slices.Clone(m.Headers)
 	for i := range headers {

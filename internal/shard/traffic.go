@@ -183,7 +183,6 @@ func (t *traffic) at(position uint64, now time.Time) (shown Traffic, ids float64
 	return shown, ids
 }
 
-// backlog returns how far the saved position is behind the highest id.
 func (t *traffic) backlog(position, highest uint64, idsPerSecond float64) *Backlog {
 	b := &Backlog{IDs: highest - position, IDsPerSecond: idsPerSecond}
 	if from := min(t.drained, position); highest > from {
