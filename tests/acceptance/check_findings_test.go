@@ -18,7 +18,6 @@ import (
 	"example.org/bridge/tests/world"
 )
 
-// TestCheckFindsWhatIsWrongWithATable plants one problem after another and types what check says.
 func TestCheckFindsWhatIsWrongWithATable(t *testing.T) {
 	testall.Beside(t)
 	server := testenv.MariaDB(t)

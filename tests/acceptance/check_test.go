@@ -26,7 +26,7 @@ type checkReport struct {
 	}
 }
 
-// findings returns all findings but remarks about variables.
+// All but remarks about variables.
 func (r checkReport) findings() (all []checkFinding) {
 	for _, g := range r.Groups {
 		if g.Group != "configuration" {
@@ -57,7 +57,7 @@ func (r checkReport) find(code string) (found []checkFinding) {
 	return found
 }
 
-// runCheck runs bridge check and fails the test when its exit status does not fit what it found.
+// The exit status has to fit what check found.
 func runCheck(t testing.TB, e world.Env) checkReport {
 	t.Helper()
 	status, stdout, stderr := world.Command(t, e, "check", "--json")

@@ -55,7 +55,7 @@ func newFailover(t *testing.T, b *world.Bus, first *testenv.DatabaseServer) *fai
 
 func (f *failover) destination(stream string) string { return f.name + "_" + stream }
 
-// exec runs statements on a server, which may have been restored since the last call.
+// The server may have been restored since the last call.
 func (f *failover) exec(server *testenv.DatabaseServer, statement string, args ...any) {
 	f.t.Helper()
 	db := server.Root(f.t)

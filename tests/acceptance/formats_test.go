@@ -99,7 +99,7 @@ type execer interface {
 	Exec(statement string, args ...any) (sql.Result, error)
 }
 
-// insert adds n rows to both tables, with ids of one millisecond.
+// Their ids are of one millisecond.
 func (f *formatted) insert(db execer, n int) {
 	f.Helper()
 	ms, random := time.Now().UnixMilli(), make([]byte, 10)

@@ -108,7 +108,7 @@ func fold(t testing.TB, b *world.Bus, destination string, of func(world.Event) (
 	return states, repeated
 }
 
-// member returns a member of the data of an event as text, empty where it has none.
+// Empty where the event has none.
 func member(e world.Event, name string) string {
 	raw := e.Data[name]
 	var text string

@@ -43,7 +43,7 @@ type logTables struct {
 
 const logColumns = " (id bigint unsigned NOT NULL AUTO_INCREMENT PRIMARY KEY, v int NOT NULL) "
 
-// insert adds rows to a table. l.mu is held.
+// l.mu is held.
 func (l *logTables) insert(table string, n int) {
 	values := make([]string, n)
 	for i := range values {

@@ -336,8 +336,7 @@ func (f *founding) showsThatBIsAway(d *world.Daemon) {
 	}
 }
 
-// compare compares what the bus has with the tables, and with what `bridge verify` finds, and
-// returns how many rows were late.
+// It compares the bus with the tables and with what `bridge verify` finds.
 func (f *founding) compare() (late int) {
 	f.T.Helper()
 	rows, items := make(map[string]string), make(map[string]string)

@@ -160,7 +160,7 @@ func TestStandbyCommands(t *testing.T) {
 	})
 }
 
-// reconcileBeside runs bridge reconcile beside a daemon, and returns its report of the first table.
+// It returns the report of the first table.
 func reconcileBeside(t *testing.T, d *world.Daemon, want int, args ...string) string {
 	t.Helper()
 	status, stdout, stderr := world.Command(t, d.Env, append([]string{"reconcile", "--json"}, args...)...)

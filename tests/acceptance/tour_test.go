@@ -159,7 +159,6 @@ func tour(t testing.TB) (stages []world.Env) {
 	return stages
 }
 
-// TestTheTourOfTheREADME plays it with each of its buses.
 func TestTheTourOfTheREADME(t *testing.T) {
 	testall.Beside(t)
 	script := must.Get(os.ReadFile("../../deploy/shop.sql"))(t)

@@ -29,7 +29,6 @@ func TestWorldOnMySQL(t *testing.T) {
 	endure(t, world.NATSBus(testenv.StartNATS(t)), world.Options{Database: testenv.AnyMySQL().Start(t)})
 }
 
-// TestWorldOnEveryServer is TestWorld on each server that tests can have, on both buses.
 func TestWorldOnEveryServer(t *testing.T) {
 	testenv.OnEveryDatabase(t)
 	testenv.EachProduct(t, func(t *testing.T, product testenv.Product) {
