@@ -76,7 +76,7 @@ type founding struct {
 func newFounding(t *testing.T, b *world.Bus, servers [2]*testenv.DatabaseServer, logsOf, itemsOf int) *founding {
 	f := &founding{servers: servers, logs: make(map[string]*world.World), logsOf: logsOf, itemsOf: itemsOf}
 	e := progressOnBus(t, b).With(world.Env{
-		"BRIDGE_SOURCE_URL": "", "BRIDGE_SOURCES": "a,b", "BRIDGE_RECONCILE_MAX_DELETES": "100%", "BRIDGE_BATCH_ROWS": "50", "BRIDGE_POLL_INTERVAL": "250ms",
+		"BRIDGE_SOURCE_URL": "", "BRIDGE_SOURCES": "a,b", "BRIDGE_RECONCILE_MAX_DELETES": "100%", "BRIDGE_BATCH_ROWS": "50", "BRIDGE_POLL_INTERVAL": "500ms",
 		// Else a process that stands still is waited for for 45 s when the number changes.
 		failpoint.SilenceVariable: "12s",
 	})
