@@ -73,6 +73,7 @@ func TestWhatServersTell(t *testing.T) {
 		{"a proxy that sends pages to a replica", is("read_only", "OFF"), serverFacts{apart: true}, "", source.OrderStrict, false, false, nil, "reads are sent"},
 		{"Vitess", is("version", "8.0.30-Vitess"), serverFacts{}, "", source.OrderStrict, false, false, []string{"warning proxy"}, "Vitess"},
 		{"TiDB", tidb, serverFacts{}, "", source.OrderSegmented, false, true, block, "TiDB|in CREATE TABLE and not in ALTER TABLE|every server"},
+		{"TiDB with a word of TiDB in a comment", tidb, serverFacts{}, " COMMENT='once AUTO_RANDOM'", source.OrderSegmented, false, true, block, "TiDB|in CREATE TABLE and not in ALTER TABLE|every server"},
 		{"TiDB with one counter", tidb, serverFacts{}, " /*T![auto_id_cache] AUTO_ID_CACHE=1 */", source.OrderStrict, false, true, block, ""},
 		{"TiDB with random ids", tidb, serverFacts{}, " /*T![auto_rand] AUTO_RANDOM(5) */", source.OrderNone, false, true, block, ""},
 		{"OceanBase", is("version", "5.7.25-OceanBase-v4.3.5", "version_comment", "OceanBase 4.3.5"), serverFacts{}, "", source.OrderSegmented, false, true, block, "OceanBase|'ORDER'"},
@@ -94,7 +95,7 @@ func TestWhatServersTell(t *testing.T) {
 			if order.Order != c.order || order.OrderWhy == "" || writer != c.writer || why == "" || evidence != c.evidence || reason == "" {
 				t.Errorf("order %s because %q, writer %t because %q, evidence %t because %q", order.Order, order.OrderWhy, writer, why, evidence, reason)
 			}
-			for create, primary := range map[string]bool{"CREATE TABLE t (id int) ENGINE=MyISAM": true, innoDB: false} {
+			for create, primary := range map[string]bool{"CREATE TABLE t (id int) ENGINE=MyISAM": true, "CREATE TABLE t (id int) ENGINE=MyISAM COMMENT='was ENGINE=InnoDB'": true, innoDB: false} {
 				if _, evidence, why := f.evidence(create, primary); evidence || why == "" {
 					t.Errorf("%s, by the primary key %t: evidence because %q", create, primary, why)
 				}

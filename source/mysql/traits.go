@@ -122,6 +122,7 @@ func (f *serverFacts) stride() string {
 }
 
 func (f *serverFacts) order(create string) source.Traits {
+	create = unquoted(create)
 	say := func(o source.IDOrder, why string) source.Traits { return source.Traits{Order: o, OrderWhy: why} }
 	switch {
 	case f.isTiDB() && strings.Contains(create, "AUTO_RANDOM"):
@@ -147,10 +148,19 @@ func (s *shard) queryIdentity(ctx context.Context, c conn) (identity string, err
 	return identity, err
 }
 
+// unquoted returns a CREATE TABLE without its names and comments, which may say anything.
+func unquoted(create string) string {
+	if bare, _, err := source.Unquoted(create); err == nil {
+		return bare
+	}
+	return create
+}
+
 // evidence tells whether a read at READ UNCOMMITTED shows the rows of transactions that are open on
 // the server itself, and whether these are the rows of every open transaction that has inserted
 // one. Primary says that the id is the primary key.
 func (f *serverFacts) evidence(create string, primary bool) (uncommitted, evidence bool, why string) {
+	create = unquoted(create)
 	takesWrites, lags := f.writer()
 	switch {
 	case f.hasBlocks():
