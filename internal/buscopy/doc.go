@@ -7,7 +7,7 @@
 // table.
 //
 // A [Keeper] writes the copies of the streams of a process, and loads them. A [Bucket] holds them:
-// a compacted topic of Kafka, or a KV bucket of JetStream.
+// a compacted topic of Kafka ([NewTopic]), or a KV bucket of JetStream ([NewKV]).
 //
 // To add a bus: implement [Bucket], or give [NewMessages] a sink, and run the suite of buckettest.
 package buscopy

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"example.org/bridge/internal/buscopy"
-	buscopykafka "example.org/bridge/internal/buscopy/kafka"
 	"example.org/bridge/internal/driver"
 	"example.org/bridge/internal/option"
 	"example.org/bridge/internal/standby"
@@ -265,5 +264,5 @@ func (d *Driver) Progress(topic string, giveUp time.Duration, u driver.Use) (bus
 	if err != nil {
 		return nil, nil, err
 	}
-	return buscopykafka.New(s, topic, kafka.CreateTable(o.Brokers[0], topic)), s, nil
+	return buscopy.NewTopic(s, topic, kafka.CreateTable(o.Brokers[0], topic)), s, nil
 }

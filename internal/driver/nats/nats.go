@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"example.org/bridge/internal/buscopy"
-	buscopyjetstream "example.org/bridge/internal/buscopy/jetstream"
 	"example.org/bridge/internal/driver"
 	"example.org/bridge/internal/option"
 	"example.org/bridge/internal/standby"
@@ -302,5 +301,5 @@ func (d *Driver) Progress(topic string, giveUp time.Duration, u driver.Use) (bus
 	if err != nil {
 		return nil, nil, err
 	}
-	return buscopyjetstream.New(s, topic), s, nil
+	return buscopy.NewKV(s, topic), s, nil
 }

@@ -1,4 +1,4 @@
-package jetstream_test
+package buscopy_test
 
 import (
 	"context"
@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"example.org/bridge/internal/buscopy"
-	"example.org/bridge/internal/buscopy/jetstream"
 	"example.org/bridge/internal/natskv"
 	sinkjetstream "example.org/bridge/sink/jetstream"
 	"example.org/bridge/tests/testenv"
@@ -19,7 +18,7 @@ import (
 // one that making it needs besides.
 func documented(t *testing.T) (all []string, create string) {
 	t.Helper()
-	page, err := os.ReadFile("../../../docs/how-to.md")
+	page, err := os.ReadFile("../../docs/how-to.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -58,7 +57,7 @@ func TestRights(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return jetstream.New(bus, "bridge-progress")
+		return buscopy.NewKV(bus, "bridge-progress")
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()

@@ -1,4 +1,4 @@
-package jetstream_test
+package buscopy_test
 
 import (
 	"fmt"
@@ -7,18 +7,15 @@ import (
 
 	"example.org/bridge/internal/buscopy"
 	"example.org/bridge/internal/buscopy/buckettest"
-	"example.org/bridge/internal/buscopy/jetstream"
 	sinkjetstream "example.org/bridge/sink/jetstream"
 	"example.org/bridge/tests/testenv"
 )
-
-func TestMain(m *testing.M) { testenv.Main(m) }
 
 var buckets atomic.Int64
 
 func newBucket() string { return fmt.Sprint("buscopy-", buckets.Add(1)) }
 
-func open(t *testing.T, url, bucket string) *buscopy.Messages {
+func openKV(t *testing.T, url, bucket string) *buscopy.Messages {
 	t.Helper()
 	bus, err := sinkjetstream.Open(sinkjetstream.Options{
 		Connection: sinkjetstream.Connection{URLs: []string{url}}, Bucket: bucket, CreateStream: true,
@@ -26,14 +23,14 @@ func open(t *testing.T, url, bucket string) *buscopy.Messages {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return jetstream.New(bus, bucket)
+	return buscopy.NewKV(bus, bucket)
 }
 
-func TestSuite(t *testing.T) {
+func TestKVSuite(t *testing.T) {
 	t.Parallel()
 	s := testenv.NATS(t)
 	buckettest.Run(t, buckettest.Options{Open: func(t *testing.T) func() buscopy.Bucket {
 		bucket := newBucket()
-		return func() buscopy.Bucket { return open(t, s.URL(), bucket) }
+		return func() buscopy.Bucket { return openKV(t, s.URL(), bucket) }
 	}})
 }

@@ -1,4 +1,4 @@
-package kafka_test
+package buscopy_test
 
 import (
 	"errors"
@@ -9,7 +9,6 @@ import (
 
 	"example.org/bridge/internal/buscopy"
 	"example.org/bridge/internal/buscopy/buckettest"
-	"example.org/bridge/internal/buscopy/kafka"
 	"example.org/bridge/internal/inspect"
 	sinkkafka "example.org/bridge/sink/kafka"
 	"example.org/bridge/tests/testenv"
@@ -19,7 +18,7 @@ func TestMain(m *testing.M) { testenv.Main(m) }
 
 var topics atomic.Int64
 
-func openSink(t *testing.T, s *testenv.KafkaServer, topic string) *sinkkafka.Sink {
+func openKafka(t *testing.T, s *testenv.KafkaServer, topic string) *sinkkafka.Sink {
 	t.Helper()
 	bus, err := sinkkafka.Open(sinkkafka.Options{Connection: sinkkafka.Connection{Brokers: s.Brokers()}, Topics: []string{topic}, Table: true})
 	if err != nil {
@@ -28,9 +27,9 @@ func openSink(t *testing.T, s *testenv.KafkaServer, topic string) *sinkkafka.Sin
 	return bus
 }
 
-func open(t *testing.T, s *testenv.KafkaServer, topic string) *buscopy.Messages {
+func openTopic(t *testing.T, s *testenv.KafkaServer, topic string) *buscopy.Messages {
 	t.Helper()
-	return kafka.New(openSink(t, s, topic), topic, sinkkafka.CreateTable(s.Brokers()[0], topic))
+	return buscopy.NewTopic(openKafka(t, s, topic), topic, sinkkafka.CreateTable(s.Brokers()[0], topic))
 }
 
 func newTopic() string { return fmt.Sprint("buscopy-", topics.Add(1)) }
@@ -40,13 +39,13 @@ func compacted() map[string]*string {
 	return map[string]*string{"cleanup.policy": &policy, "segment.bytes": &segment}
 }
 
-func TestSuite(t *testing.T) {
+func TestTopicSuite(t *testing.T) {
 	t.Parallel()
 	s := testenv.Kafka(t)
 	buckettest.Run(t, buckettest.Options{Open: func(t *testing.T) func() buscopy.Bucket {
 		topic := newTopic()
 		s.CreateTopic(t, topic, 1, compacted())
-		return func() buscopy.Bucket { return open(t, s, topic) }
+		return func() buscopy.Bucket { return openTopic(t, s, topic) }
 	}})
 }
 
@@ -56,7 +55,7 @@ func TestTopics(t *testing.T) {
 	t.Parallel()
 	s := testenv.Kafka(t)
 	find := func(topic string) []inspect.Finding {
-		bus := openSink(t, s, topic)
+		bus := openKafka(t, s, topic)
 		defer func() { _ = bus.Close() }()
 		return bus.Inspect(t.Context()).Findings
 	}
@@ -68,7 +67,7 @@ func TestTopics(t *testing.T) {
 		}
 	}
 	topic := newTopic()
-	b := open(t, s, topic)
+	b := openTopic(t, s, topic)
 	defer func() { _ = b.Close() }()
 	if _, err := b.Entries(t.Context(), ""); !errors.Is(err, buscopy.ErrMissing) || !strings.Contains(err.Error(), "cleanup.policy=compact") {
 		t.Errorf("a topic that is missing: %v", err)

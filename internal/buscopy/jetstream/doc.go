@@ -1,2 +1,0 @@
-// Package jetstream is a bucket in a KV bucket of JetStream.
-package jetstream

@@ -1,2 +1,0 @@
-// Package kafka is a bucket in a compacted topic of one partition.
-package kafka
