@@ -89,7 +89,7 @@ func arrived(t testing.TB, p *process, on *bus, target string, rows, part int) (
 
 type counters struct{ mallocs, allocated, rows float64 }
 
-// counters reads them, waiting for a process that has just begun.
+// It waits for a process that has just begun.
 func (d *daemon) counters(t testing.TB) (c counters) {
 	t.Helper()
 	eventually(t, 2*time.Minute, "bridge answers", func() bool {

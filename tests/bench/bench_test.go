@@ -35,7 +35,6 @@ type measurement struct {
 	run  func(t testing.TB) figures
 }
 
-// size says how much is measured.
 type size struct {
 	// rows are the sizes of tables, first the one on which everything is measured.
 	rows []int
@@ -160,12 +159,10 @@ var forgetful = map[string]string{
 	"log.retention.check.interval.ms": "2000", "log.segment.delete.delay.ms": "1000",
 }
 
-// BenchmarkBridge is `make bench`.
 func BenchmarkBridge(b *testing.B) {
 	run(b, measurements(newRig(b, nil, kafkaOn(testenv.Kafka(b), 8), natsOn(testenv.NATS(b))), sizeOf()))
 }
 
-// BenchmarkLarge is `make bench-large`.
 func BenchmarkLarge(b *testing.B) {
 	rows, entities := []int{1_000_000, 10_000_000, 100_000_000}, []int{1_000_000, 10_000_000}
 	if testing.Short() {

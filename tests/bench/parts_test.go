@@ -134,7 +134,7 @@ func (s *spool) add(parts ...[]byte) {
 	}
 }
 
-// each calls do for every message; its parts lie in the memory of the spool.
+// The parts of a message lie in the memory of the spool.
 func (s *spool) each(do func(m spooled) error) error {
 	for rest := s.text; len(rest) > 0; {
 		var m spooled

@@ -51,7 +51,6 @@ func newPeerRig(t testing.TB, buses ...*bus) *rig {
 	return r
 }
 
-// BenchmarkPeers is `make bench-peers`.
 func BenchmarkPeers(b *testing.B) {
 	r := newPeerRig(b, kafkaOn(testenv.Kafka(b), 8), natsOn(testenv.NATS(b)))
 	run(b, peerMeasurements(b, r, sizeOf()))

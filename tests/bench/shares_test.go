@@ -18,7 +18,6 @@ type counted struct {
 	proxy *testenv.Proxy
 }
 
-// countedOn has how a bus of a measurement starts, by its name.
 var countedOn = map[string]func(t testing.TB) counted{
 	"kafka": func(t testing.TB) counted {
 		server := testenv.StartKafka(t, testenv.KafkaOptions{Proxied: true})
