@@ -64,7 +64,6 @@ func TestFold(t *testing.T) {
 // compacting has a broker compact often, where a topic is to be compacted.
 var compacting = testenv.KafkaOptions{Config: map[string]string{"log.cleaner.backoff.ms": "500"}}
 
-// loadBetweenRests is how long there is load before a rest.
 const loadBetweenRests = 3 * time.Second
 
 func (s *scene) live(d time.Duration) {
@@ -108,7 +107,6 @@ func (s *scene) live(d time.Duration) {
 	s.T.Logf("in %s: %v", loaded, s.harms)
 }
 
-// harm is done to the program while there is load.
 type harm struct {
 	name string
 	do   func(*scene)
@@ -126,7 +124,7 @@ var everyHarm = []harm{
 
 func (s *scene) sometime(d time.Duration) { world.Pause(time.Duration(s.rng.Int64N(int64(d)))) }
 
-// stop ends the program, mostly by SIGKILL. Now and then its checkpoint is copied.
+// Mostly by SIGKILL. Now and then the checkpoint is copied.
 func (s *scene) stop() {
 	if s.rng.IntN(4) == 0 {
 		s.term()
@@ -190,8 +188,7 @@ var pointsToKill = []failpoint.Point{
 	failpoint.BeforeCatchUp, failpoint.AfterCatchUp, failpoint.AfterReread, failpoint.StoreSync,
 }
 
-// killedAtAPoint has the program kill itself at a point, and perhaps at another one of the next
-// process.
+// And perhaps at another point of the next process.
 func (s *scene) killedAtAPoint() {
 	points := pointsToKill
 	if !s.Bus.Once() {

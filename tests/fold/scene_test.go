@@ -168,7 +168,7 @@ func (s *scene) start() {
 	s.Start()
 }
 
-// write sets the writers going until they are paused or the test ends.
+// Until they are paused or the test ends.
 func (s *scene) write() {
 	s.T.Helper()
 	ctx, cancel := context.WithCancel(context.Background())

@@ -16,7 +16,6 @@ import (
 	"example.org/bridge/tests/world"
 )
 
-// variant says with which settings of the streams of entities a scene runs.
 type variant struct {
 	// masked: the column secret is masked. filtered: rows that are hidden do not match FILTER.
 	masked, filtered bool
