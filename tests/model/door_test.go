@@ -140,7 +140,6 @@ func (p *process) apply(facts []fact, r *read, spans ...span) {
 	p.endReconcile()
 }
 
-// applyRead takes in what the owner has read for a batch that is acknowledged.
 func (p *process) applyRead(r *read) {
 	s := &p.mem.progress[r.shard]
 	if s.since != r.generation && mutant != formerGeneration {
@@ -222,7 +221,6 @@ func (p *process) endReconcile() {
 	}
 }
 
-// save makes what was applied durable.
 func (p *process) save() {
 	p.store.img = p.mem.clone()
 	if mutant == offsetTooHigh {

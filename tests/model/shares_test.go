@@ -179,7 +179,6 @@ func (f *fleet) holds(m *member) bool {
 	return !m.ended
 }
 
-// join is a step towards the generation of the process.
 func (f *fleet) join(m *member) {
 	n, last := f.last()
 	switch {
@@ -285,7 +284,6 @@ func (f *fleet) read(m *member) {
 	}
 }
 
-// work is one step of a process that publishes.
 func (f *fleet) work(m *member) {
 	switch n := f.rng.IntN(8); {
 	case n == 0:
@@ -496,7 +494,6 @@ func (f *fleet) published() bool {
 	return true
 }
 
-// TestSharesHold runs random lives of processes that share tables.
 func TestSharesHold(t *testing.T) {
 	for seed := range uint64(testall.Cases(4000, 30_000)) {
 		if faults := runFleet(seed); len(faults) > 0 {

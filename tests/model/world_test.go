@@ -185,7 +185,6 @@ func (w *world) deliver(r *request) {
 	}
 }
 
-// ours returns all our messages, TP by TP.
 func (w *world) ours() (all []message) {
 	for _, t := range w.bus {
 		for _, m := range t.log {
