@@ -27,7 +27,6 @@ func TestAnEventThatCannotBeReadEndsRun(t *testing.T) {
 	}
 }
 
-// TestFormats has tables read messages of each EVENT_FORMAT.
 func TestFormats(t *testing.T) {
 	const row = `{"id":9007199254740993,"says":"1"}`
 	const meta = `{"id":"1","type":"OrderModifiedEvent","version":"2.0.0","time":1772323207000}`

@@ -19,7 +19,6 @@ import (
 	"example.org/bridge/tests/script"
 )
 
-// buses are those that scripts are played on.
 var buses = map[string]memory.Options{"topics": {}, "partitions": {Partitions: 3}, "a stream": {Stream: "events"}}
 
 // TestLives plays what happens to a table and to those who are handed events. Entities are written

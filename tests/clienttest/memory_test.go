@@ -25,7 +25,7 @@ import (
 	"example.org/bridge/tests/testall"
 )
 
-// memoryBus is a bus in memory. A group of it has one process for each call of Consume at most.
+// A group of it has one process for each call of Consume at most.
 type memoryBus struct {
 	*memory.Sink
 	mu       sync.Mutex
