@@ -69,11 +69,11 @@ type Sink struct {
 	dir    string
 	log    *serverLog
 
-	// end stops the watch in running.
-	end     context.CancelFunc
-	running sync.WaitGroup
-	once    sync.Once
-	err     error
+	// end stops the watch in watching.
+	end               context.CancelFunc
+	running, watching sync.WaitGroup
+	once              sync.Once
+	err               error
 }
 
 // startWithin bounds the start of the server, the reading of its files included.
@@ -107,7 +107,7 @@ func Open(o Options, open func(nats.InProcessConnProvider) (Bus, error)) (_ *Sin
 		}
 		s.Bus = bus
 	}
-	s.running.Go(func() { s.watch(ctx) })
+	s.watching.Go(func() { s.watch(ctx) })
 	return s, nil
 }
 
@@ -180,6 +180,8 @@ func (s *Sink) Ready(ctx context.Context) error {
 func (s *Sink) Close() error {
 	s.once.Do(func() {
 		s.end()
+		// It switches JetStream on, which has to be off behind the end of the server.
+		s.watching.Wait()
 		if s.Bus != nil {
 			s.err = s.Bus.Close()
 		}
@@ -330,9 +332,12 @@ func (s *Sink) watch(ctx context.Context) {
 		}
 		if err == nil {
 			s.log.broken.Store(false)
-			err = s.gate.quiet(func() error {
+			err = s.gate.quiet(ctx, func() error {
 				return s.server.EnableJetStream(&server.JetStreamConfig{StoreDir: s.dir, MaxStore: maxStore, SyncAlways: true})
 			})
+		}
+		if ctx.Err() != nil {
+			return
 		}
 		if err != nil {
 			s.log.logger.Warn("the NATS server inside the process cannot store messages, publishing waits", "error", err)

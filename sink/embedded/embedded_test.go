@@ -168,6 +168,15 @@ func TestOpenSaysWhatIsInTheWay(t *testing.T) {
 		refused(t, dir, "", "another process uses it", "SINK_URL")
 		mustPublish(t, s, message("a", "1"))
 	})
+	t.Run("a folder that somebody looks into", func(t *testing.T) {
+		dir := t.TempDir()
+		lock, err := embedded.Lock(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.AfterFunc(100*time.Millisecond, func() { _ = lock.Close() })
+		open(t, dir, "a")
+	})
 	t.Run("a file instead of the folder", func(t *testing.T) {
 		file := filepath.Join(t.TempDir(), "nats")
 		if err := os.WriteFile(file, nil, 0o600); err != nil {
@@ -304,5 +313,28 @@ func TestJetStreamSwitchedOffIsSwitchedOnAgain(t *testing.T) {
 	}
 	if err := s.Ready(deadline(t)); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestCloseWhileJetStreamIsSwitchedOn: a client from outside keeps it waiting when the server ends.
+func TestCloseWhileJetStreamIsSwitchedOn(t *testing.T) {
+	t.Parallel()
+	s, err := tryOpen(t.TempDir(), onFreePort, "a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	nc, err := nats.Connect("nats://" + s.Addr().String())
+	if err == nil {
+		defer nc.Close()
+		err = s.SwitchOff()
+	}
+	for err == nil {
+		var conn net.Conn
+		if conn, err = s.InProcessConn(); err == nil {
+			_ = conn.Close()
+		}
+	}
+	if closed(t, s); s.Stores() {
+		t.Errorf("JetStream is on behind the end of the server, %v", err)
 	}
 }

@@ -32,7 +32,12 @@ func prepare(dir string) (*os.File, error) {
 	if err != nil {
 		return nil, fmt.Errorf("take the folder of its data: %w", err)
 	}
-	if err = flock(file); err == nil {
+	for begun := time.Now(); ; time.Sleep(lockPause) {
+		if err = flock(file); !errors.Is(err, errInUse) || time.Since(begun) > lockWait {
+			break
+		}
+	}
+	if err == nil {
 		err = probe(file)
 	}
 	if err != nil {
@@ -40,6 +45,10 @@ func prepare(dir string) (*os.File, error) {
 	}
 	return file, nil
 }
+
+// lockWait is how long the folder may be in use by somebody who only looks into it, as bridge check
+// does.
+const lockWait, lockPause = time.Second, 10 * time.Millisecond
 
 func flock(file *os.File) error {
 	err := syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
@@ -121,8 +130,8 @@ func (c *gatedConn) Close() error {
 // outside the process may stay.
 const goneWithin = 2 * time.Second
 
-// quiet calls do while no connection of this process is open.
-func (g *gate) quiet(do func() error) error {
+// quiet calls do while no connection of this process is open, unless ctx ends before.
+func (g *gate) quiet(ctx context.Context, do func() error) error {
 	g.mu.Lock()
 	g.shut = true
 	for c := range g.conns {
@@ -138,8 +147,11 @@ func (g *gate) quiet(do func() error) error {
 	}()
 	tick := time.NewTicker(time.Millisecond)
 	defer tick.Stop()
-	for begun := time.Now(); g.server.NumClients() > 0 && time.Since(begun) < goneWithin; {
+	for begun := time.Now(); g.server.NumClients() > 0 && time.Since(begun) < goneWithin && ctx.Err() == nil; {
 		<-tick.C
+	}
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
 	}
 	return do()
 }
