@@ -37,7 +37,8 @@ func (p *pausing) change(since time.Time) {
 }
 
 // load has what the store says be known, unless a person has said something since.
-func (p *pausing) load(read func() (time.Time, error)) (since time.Time, err error) {
+func (p *pausing) load(read func() (time.Time, error)) (err error) {
+	var since time.Time
 	p.mu.Lock()
 	known := p.known
 	p.mu.Unlock()
@@ -49,7 +50,7 @@ func (p *pausing) load(read func() (time.Time, error)) (since time.Time, err err
 	if err == nil && !p.known {
 		p.change(since)
 	}
-	return p.since, err
+	return err
 }
 
 // get returns since, and what is closed when that changes.
@@ -77,8 +78,16 @@ func (s *Shard) SetPaused(since time.Time) {
 	s.pausing.mu.Lock()
 	s.pausing.change(since)
 	s.pausing.mu.Unlock()
-	s.status.update(func(status *Status) { status.PausedAt = null.At(since) })
+	s.status.pause(&s.pausing)
 	s.wake()
+}
+
+// pause has the status say what p was told last, also where of two callers the former is late.
+func (t *tracker) pause(p *pausing) {
+	t.update(func(status *Status) {
+		since, _ := p.get()
+		status.PausedAt = null.At(since)
+	})
 }
 
 // IsPaused reports whether the shard is paused, or has been told to be.
@@ -94,7 +103,7 @@ func (s *Shard) loadPause(ctx context.Context) error {
 	if err := s.retrier.readStore(ctx, func() error { return s.opts.Feed.OpenRepublish(ctx, s.opts.Name) }); err != nil {
 		return err
 	}
-	since, err := s.pausing.load(func() (since time.Time, err error) {
+	err := s.pausing.load(func() (since time.Time, err error) {
 		err = s.retrier.readStore(ctx, func() error {
 			pause, err := stream.LoadPause(ctx, s.opts.Store, s.opts.key())
 			since = pause.Since
@@ -102,7 +111,7 @@ func (s *Shard) loadPause(ctx context.Context) error {
 		})
 		return since, err
 	})
-	s.status.update(func(status *Status) { status.PausedAt = null.At(since) })
+	s.status.pause(&s.pausing)
 	return err
 }
 
