@@ -16,8 +16,10 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
+	"unicode"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
@@ -136,7 +138,14 @@ func handler(o *Options, closing context.Context) http.Handler {
 	mux.HandleFunc("GET /livez", func(w http.ResponseWriter, _ *http.Request) { live(w, d) })
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, r *http.Request) { ready(w, r, d) })
 	works := &forwarder{daemon: d, access: access}
-	mux.Handle("GET /api/v1/status", statusHandler(works))
+	status := statusHandler(works)
+	mux.HandleFunc("GET /api/v1/status", func(w http.ResponseWriter, r *http.Request) {
+		if ofDomain(r) {
+			access.guard(toRead, status).ServeHTTP(w, r)
+			return
+		}
+		status.ServeHTTP(w, r)
+	})
 	changes := func(h http.Handler) http.Handler {
 		return http.NewCrossOriginProtection().Handler(access.guard(toChange, works.byWorking(toChange, h)))
 	}
@@ -338,6 +347,13 @@ func isLocal(r *http.Request) bool {
 	return isLoopback(r.RemoteAddr) && isLoopback(r.Host) && !fromElsewhere(r) && !proxied(r.Header) && !isForwarded(r)
 }
 
+// ofDomain reports whether a request over loopback names this host with a domain and is none of a
+// proxy: it may be of a page in a browser, whose domain leads here since the page was loaded.
+func ofDomain(r *http.Request) bool {
+	isDomain := strings.Contains(r.Host, ".") && strings.ContainsFunc(r.Host, unicode.IsLetter)
+	return isDomain && isLoopback(r.RemoteAddr) && !proxied(r.Header) && !isForwarded(r)
+}
+
 // isForwarded reports whether another process of a standby group has sent a request.
 func isForwarded(r *http.Request) bool { return len(r.Header.Values(memberHeader)) > 0 }
 
@@ -387,17 +403,43 @@ type Probe struct {
 	Ready func(context.Context) error
 
 	calls singleflight.Group
+	mu    sync.Mutex
+	// last is the last result, which counts until then.
+	last  error
+	until time.Time
 }
 
-// Do returns the result of the call under way, or of a new one. If ctx ends first, it returns the
-// cause.
+// A result counts for resultFor: to look at the metadata of many topics takes a broker a while. One
+// without an error counts for costFactor times as long as it took, up to longestResult.
+const (
+	resultFor     = 900 * time.Millisecond
+	costFactor    = 5
+	longestResult = 5 * time.Second
+)
+
+// Do returns the last result while it counts, else that of the call under way, or of a new one. If
+// ctx ends first, it returns the cause.
 func (p *Probe) Do(ctx context.Context) error {
+	p.mu.Lock()
+	last, counts := p.last, time.Now().Before(p.until)
+	p.mu.Unlock()
+	if counts {
+		return last
+	}
 	result := p.calls.DoChan("", func() (any, error) {
 		// The call serves later requests, too, so it has its own time limit. The end of the process
 		// does not wait for it.
 		ctx, cancel := context.WithTimeoutCause(context.Background(), readyTimeout, errReadyTimeout)
 		defer cancel()
-		return nil, p.Ready(ctx)
+		began := time.Now()
+		err, counts := p.Ready(ctx), resultFor
+		if err == nil {
+			counts = min(max(counts, costFactor*time.Since(began)), longestResult)
+		}
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.last, p.until = err, time.Now().Add(counts)
+		return nil, err
 	})
 	select {
 	case r := <-result:

@@ -1,6 +1,7 @@
 package httpapi_test
 
 import (
+	"context"
 	"errors"
 	"html"
 	"io"
@@ -15,6 +16,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -185,6 +188,8 @@ func TestWhoMayDoWhat(t *testing.T) {
 		{"the status with its entities, on loopback", status, set, own, "127.0.0.1:8080", "", 200, "ada@shop.example"},
 		{"that with the token", status, set, remote, "bridge:8080", "Authorization: Bearer " + token, 200, "ada@shop.example"},
 		{"that without a token set", status, none, remote, "bridge:8080", "", 200, "ada@shop.example"},
+		{"that by a name that a page has given to loopback", status, none, own, "evil.example:8080", "", 403, "ask 127.0.0.1 directly"},
+		{"that through a proxy on loopback", status, none, own, "bridge.example:8080", "X-Forwarded-For: 192.0.2.7", 200, ""},
 		{"the metrics", "GET /metrics", set, remote, "bridge:8080", "", 200, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -210,6 +215,24 @@ func TestWhoMayDoWhat(t *testing.T) {
 			}
 			if got := w.Header().Get("WWW-Authenticate"); (got != "") != (w.Code == 401) {
 				t.Errorf("WWW-Authenticate %q with %d", got, w.Code)
+			}
+		})
+	}
+}
+
+// TestAnAnswerOfAProbeCounts for a moment, and for longer where it takes the bus long.
+func TestAnAnswerOfAProbeCounts(t *testing.T) {
+	for took, want := range map[time.Duration]int{0: 11, 200 * time.Millisecond: 8, time.Second: 2} {
+		synctest.Test(t, func(t *testing.T) {
+			asked := 0
+			p := httpapi.Probe{Ready: func(context.Context) error { asked++; time.Sleep(took); return nil }}
+			for began := time.Now(); time.Since(began) < 10*time.Second; time.Sleep(100 * time.Millisecond) {
+				if err := p.Do(t.Context()); err != nil {
+					t.Error(err)
+				}
+			}
+			if asked < want-1 || asked > want+1 {
+				t.Errorf("one that takes %s is asked %d times, want %d", took, asked, want)
 			}
 		})
 	}
