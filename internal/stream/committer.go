@@ -240,6 +240,15 @@ func (c *Committer) registrations(stream string) map[string]store.Registration {
 	return list
 }
 
+// registered reports whether a stream has a registration in force, and whether messages expired
+// before they were read in one of these (rules 22 and 27).
+func (c *Committer) registered(stream string) (is, late bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	late, is = c.tps.streams[stream]
+	return is, late
+}
+
 func (c *Committer) highest() (epoch uint64, number uint32) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -221,6 +221,7 @@ func (t *trial) install(b *store.Batch, first uint64) {
 		// An end may have been told meanwhile.
 		now.end = max(now.end, c.tps.byNumber[now.Number].end)
 		c.tps.byNumber[now.Number] = now
+		c.tps.streams[now.Stream] = c.tps.streams[now.Stream] || now.Late
 	}
 	if len(b.Forget)+len(b.Registrations) > 0 {
 		c.tps.change(b.Forget, b.Registrations)
@@ -297,6 +298,8 @@ type registry struct {
 	// byTP those of all streams.
 	inForce map[streamTP]uint32
 	byTP    map[string][]uint32
+	// streams are those that have one in force, true where messages expired before they were read.
+	streams map[string]bool
 	// current has the number in force for the TP of each number. It is replaced, never changed, so
 	// that it can be read beside all others.
 	current atomic.Pointer[map[uint32]uint32]
@@ -312,11 +315,12 @@ func (g *registry) change(forget []string, list []store.Registration) {
 		g.last = max(g.last, r.Number)
 		g.byNumber[r.Number] = &covered{Registration: r}
 	}
-	g.inForce, g.byTP = make(map[streamTP]uint32), make(map[string][]uint32)
+	g.inForce, g.byTP, g.streams = make(map[streamTP]uint32), make(map[string][]uint32), make(map[string]bool)
 	for n, t := range g.byNumber {
 		if key := (streamTP{t.Stream, t.TP}); !t.Retired {
 			g.inForce[key] = max(g.inForce[key], n)
 			g.byTP[t.TP] = append(g.byTP[t.TP], n)
+			g.streams[t.Stream] = g.streams[t.Stream] || t.Late
 		}
 	}
 	current := make(map[uint32]uint32, len(g.byNumber))

@@ -302,11 +302,8 @@ func (f *Feed) open(ctx context.Context, name string, s *ShardState) error {
 	if err := f.lists.Open(ctx); err != nil {
 		return err
 	}
-	for _, r := range f.opts.Committer.registrations(f.opts.Stream) {
-		if r.Late {
-			// Messages of the stream expired before they were read (rules 22 and 27).
-			p.TrustLow()
-		}
+	if _, late := f.opts.Committer.registered(f.opts.Stream); late {
+		p.TrustLow()
 	}
 	if f.follows {
 		p.Follow()

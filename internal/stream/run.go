@@ -98,7 +98,7 @@ func (s *stream) watch(ctx context.Context) error {
 		if idle {
 			looked = time.Now()
 		}
-		if !s.isReady() || s.failure() != nil || !idle && len(s.c.committer.registrations(s.Name)) > 0 {
+		if known, _ := s.c.committer.registered(s.Name); !s.isReady() || s.failure() != nil || !idle && known {
 			continue
 		}
 		_, err := s.c.registrar.lookup(ctx, s, false)
