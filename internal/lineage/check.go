@@ -10,8 +10,6 @@ import (
 	"sync"
 	"time"
 
-	"golang.org/x/sync/errgroup"
-
 	"example.org/bridge/internal/option"
 	"example.org/bridge/internal/panics"
 	"example.org/bridge/sink"
@@ -158,13 +156,21 @@ func (c *Check) update(change func()) {
 	c.changed = make(chan struct{})
 }
 
-// All compares all streams, and returns what Stream does.
-func (c *Check) All(ctx context.Context) error {
-	var g errgroup.Group
+// All compares all streams, and returns what the first Stream does that ends: it is true of all of
+// them, and one may wait for the bus for ever.
+func (c *Check) All(ctx context.Context) (err error) {
+	ctx, end := context.WithCancel(ctx)
+	defer end()
+	var all sync.WaitGroup
+	var first sync.Once
 	for i := range c.opts.Streams {
-		g.Go(func() error { return c.Stream(ctx, c.opts.Streams[i].Name) })
+		all.Go(func() {
+			found := c.Stream(ctx, c.opts.Streams[i].Name)
+			first.Do(func() { err = found; end() })
+		})
 	}
-	return g.Wait()
+	all.Wait()
+	return err
 }
 
 // compare compares the tables of a stream, up to the first of which a row has survived. It calls

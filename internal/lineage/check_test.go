@@ -104,7 +104,11 @@ func (s *scene) deleted(t *testing.T, name string, n int) {
 // check compares the tables, of one of two streams: the other one has stopped before.
 func (s *scene) check(t *testing.T) error {
 	t.Helper()
-	return lineage.NewCheck(lineage.Options{
+	return lineage.NewCheck(s.options(t)).Stream(t.Context(), "items")
+}
+
+func (s *scene) options(t *testing.T) lineage.Options {
+	return lineage.Options{
 		Reader: s.bus,
 		Streams: []lineage.Stream{
 			{Name: "items", Domain: "acme", Kind: s.kind, Destinations: []string{"topic"}, Hash: 7, KeyIsID: true, Tables: []string{"a", "b"}}, {Name: "stopped"},
@@ -117,7 +121,7 @@ func (s *scene) check(t *testing.T) error {
 		},
 		Retry:  func(_ context.Context, do func() error) error { return do() },
 		Within: time.Minute,
-	}).Stream(t.Context(), "items")
+	}
 }
 
 // replace has a table hold other rows, on the other server.
@@ -216,6 +220,25 @@ func TestAnotherDatabase(t *testing.T) {
 				})
 			}
 		}
+	}
+}
+
+// TestATopicThatDoesNotAnswer keeps no stream waiting whose rows are as they were published.
+func TestATopicThatDoesNotAnswer(t *testing.T) {
+	s := newScene(t, event.Capability, event.FormatEiffel, 40)
+	o := s.options(t)
+	o.Comes = nil
+	o.Scan = func(ctx context.Context, one *lineage.Stream, most uint64) (lineage.Found, error) {
+		if one.Name != "items" {
+			<-ctx.Done()
+			return lineage.Found{}, context.Cause(ctx)
+		}
+		return lineage.Scan(ctx, s.bus, one, most, nil)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	if err := lineage.NewCheck(o).All(ctx); err != nil {
+		t.Error(err)
 	}
 }
 
