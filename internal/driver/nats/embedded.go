@@ -64,6 +64,9 @@ func (e *Embedded) Load(in *driver.Input) driver.BusTraits {
 	if e.keeps = e.stream.keeping(in); e.keeps.Replicas > 1 {
 		in.Fault(option.NATSStreamReplicas, "is above 1, but embedded: is one server: use nats: with a cluster, or unset this")
 	}
+	if host, _, err := net.SplitHostPort(e.Server.Listen); err == nil && host != "localhost" && !net.ParseIP(host).IsLoopback() {
+		in.Warn(option.SinkURL, "has a server without a login listen beyond this host: all that reach the address read, write and delete its messages; use listen=127.0.0.1:4222, or a server of its own (nats:)")
+	}
 	if e.Server.Listen != "" {
 		traits.Servers = []string{e.Server.Listen}
 	}
