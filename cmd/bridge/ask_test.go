@@ -55,6 +55,12 @@ func TestHealthCommand(t *testing.T) {
 		"prints why a bridge does not live": {
 			of(&httpapitest.Daemon{Dead: errors.New("a loop stands still")}), "health", exitFailed, "not live\n  a loop stands still\n", "",
 		},
+		"obeys nothing that a table is called": {
+			of(&httpapitest.Daemon{Dead: errors.New("orders_\x1b[2J\u202e")}), "health", exitFailed, "not live\n  orders_ [2J \n", "",
+		},
+		"nor what a bridge says of it": {http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			_, _ = w.Write([]byte(`{"status": "\u001b[2J"}`))
+		}), "health", exitFine, " [2J\n", ""},
 		"believes nobody who is not a bridge": {http.NotFoundHandler(), "health", exitFailed, "", "is not a bridge"},
 		"nor one that answers otherwise": {
 			http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("{}")) }), "health", exitFailed, "", "is not a bridge",

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"strconv"
 	"strings"
@@ -53,7 +54,12 @@ blocks bridge or is unsafe, 2 when the configuration is wrong.
 		if c.Context().Err() != nil {
 			return errors.New("the check was interrupted")
 		}
-		err = p.show(*asJSON, check.NewReport(groups, p.secrets.Clean), check.Text(groups, p.colourful()))
+		if *asJSON {
+			err = p.show(true, check.NewReport(groups, p.secrets.Clean), "")
+		} else {
+			// It is clean but for its colours.
+			_, err = io.WriteString(p.stdout, p.secrets.Clean(check.Text(groups, p.colourful())))
+		}
 		if n := check.Tally(groups); err == nil && n["blocks"]+n["unsafe"] > 0 {
 			return unsafeError(n["blocks"], n["unsafe"])
 		}

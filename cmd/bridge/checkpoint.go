@@ -241,7 +241,7 @@ func (p *process) misnamed(k *kept, key store.Key) error {
 		return err
 	}
 	if s := cfg.Stream(key.Stream); !slices.Contains(s.Tables, key.Shard) && !cfg.Matched(s, key.Shard) {
-		return usageErrorf("%sTABLE names no table %q: write it as bridge status does", config.StreamPrefix(s.Name), key.Shard)
+		return usageErrorf("%sTABLE names no table %q: correct the name, or name the table there first", config.StreamPrefix(s.Name), key.Shard)
 	}
 	return nil
 }

@@ -165,7 +165,7 @@ func (p *process) run(ctx context.Context, args []string) int {
 		return exitFine
 	}
 	// Where stderr fails, too, the exit status is all that is left to say it.
-	_, _ = fmt.Fprintln(p.stderr, "bridge:", p.secrets.Clean(config.Text(err)))
+	_, _ = fmt.Fprintln(p.stderr, "bridge:", p.clean(config.Text(err)))
 	_, configuration := errors.AsType[*config.Error](err)
 	if _, usage := errors.AsType[*usageError](err); usage || configuration {
 		return exitUsage

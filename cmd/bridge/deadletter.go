@@ -248,7 +248,7 @@ func (p *process) sendDeadLetters(ctx context.Context, cfg *config.Config, bridg
 	}
 	line := p.newLine(!job.json)
 	defer line.Stop()
-	_, err = app.RunInside(ctx, app.InsideOptions{Config: some, Logger: p.waitLog(cfg), DryRun: job.dryRun, Kept: true}, func(ctx context.Context, bridge app.Inside) (err error) {
+	_, err = app.RunInside(ctx, app.InsideOptions{Config: some, Logger: p.waitLog(cfg), DryRun: job.dryRun, Kept: true}, func(ctx context.Context, bridge *app.Inside) (err error) {
 		if status, err = awaitTails(ctx, bridge, reconcile.Mode{}, still, line); err == nil {
 			err = sendTo(ctx, bridge)
 		}

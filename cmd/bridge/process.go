@@ -171,11 +171,14 @@ func (p *process) show(asJSON bool, answer any, text string) error {
 	return p.print(text)
 }
 
-// print writes text for people to stdout, without secrets.
+// print writes text for people to stdout, without secrets and without what a terminal obeys.
 func (p *process) print(text string) error {
-	_, err := io.WriteString(p.stdout, p.secrets.Clean(text))
+	_, err := io.WriteString(p.stdout, p.clean(text))
 	return err
 }
+
+// clean returns text that a terminal only shows, without secrets.
+func (p *process) clean(text string) string { return terminal.Lines(p.secrets.Clean(text)) }
 
 // colourful reports whether stdout may be coloured: on a terminal, unless NO_COLOR or a dumb
 // terminal says otherwise.

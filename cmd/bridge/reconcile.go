@@ -111,7 +111,7 @@ func (p *process) reconcile(ctx context.Context, job reconcileJob) (outcomes []o
 		}
 	}
 	o := app.InsideOptions{Config: app.Keep(cfg, func(s *config.Stream) bool { return slices.Contains(chosen, s.Name) }), Logger: p.waitLog(cfg), DryRun: job.mode.DryRun}
-	after, err := app.RunInside(ctx, o, func(ctx context.Context, bridge app.Inside) (err error) {
+	after, err := app.RunInside(ctx, o, func(ctx context.Context, bridge *app.Inside) (err error) {
 		still := make(stillTables)
 		if status, err = awaitTails(ctx, bridge, reconcile.Mode{}, still, show); err == nil {
 			outcomes, err = p.request(ctx, bridge, status, job, still, show)
@@ -281,7 +281,7 @@ func (p *process) request(ctx context.Context, bridge asked, status httpapi.Stat
 		began = accepted.Started
 	}
 	goesOn := ", the bridge that was asked goes on once it can"
-	if inside, is := bridge.(app.Inside); is {
+	if inside, is := bridge.(*app.Inside); is {
 		goesOn = ""
 		// A table whose ids are used again is read from its beginning.
 		if _, err := awaitTails(ctx, bridge, job.mode, still, show); err != nil {

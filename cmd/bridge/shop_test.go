@@ -107,7 +107,7 @@ func TestReconcileAlone(t *testing.T) {
 		ctx, end := context.WithTimeout(t.Context(), time.Minute)
 		defer end()
 		o := app.InsideOptions{Config: cfg, Logger: slog.New(slog.DiscardHandler), DryRun: true}
-		if _, err := app.RunInside(ctx, o, func(ctx context.Context, bridge app.Inside) error {
+		if _, err := app.RunInside(ctx, o, func(ctx context.Context, bridge *app.Inside) error {
 			// No stream is asked for, as where all tables are stopped.
 			bridge.Begin(ctx)
 			for {

@@ -91,7 +91,7 @@ func (p *process) watchStatus(ctx context.Context, bridge *httpapi.Client, one s
 		if asJSON {
 			err = encoder.Encode(object)
 		} else {
-			err = screen.Show(p.secrets.Clean(text))
+			err = screen.Show(p.clean(text))
 		}
 		if err != nil {
 			return err

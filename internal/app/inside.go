@@ -19,16 +19,6 @@ import (
 	"example.org/bridge/reconcile"
 )
 
-// Inside is a bridge that a command runs inside itself where it finds none to ask.
-type Inside interface {
-	// Working returns its status. A process that waits as a standby says where to type the command.
-	Working(ctx context.Context) (httpapi.Status, error)
-	// Reconcile requests what Begin begins: no reconcile that is due comes before it.
-	Reconcile(ctx context.Context, stream string, mode reconcile.Mode) (httpapi.Accepted, error)
-	Begin(ctx context.Context)
-	Resend(ctx context.Context, request httpapi.ResendRequest) ([]shard.ResendOutcome, error)
-}
-
 // InsideOptions say what a bridge inside a command is for.
 type InsideOptions struct {
 	// Config has the streams to work on.
@@ -41,7 +31,7 @@ type InsideOptions struct {
 
 // RunInside calls do with a bridge inside this process, whose streams are tailed until do returns,
 // and then ends it in order. It returns the status behind that: what was in flight is published.
-func RunInside(ctx context.Context, o InsideOptions, do func(context.Context, Inside) error) (after httpapi.Status, err error) {
+func RunInside(ctx context.Context, o InsideOptions, do func(context.Context, *Inside) error) (after httpapi.Status, err error) {
 	cfg := o.Config
 	_, missing := os.Stat(cfg.CheckpointPath)
 	switch none := errors.Is(missing, fs.ErrNotExist); {
@@ -60,7 +50,7 @@ func RunInside(ctx context.Context, o InsideOptions, do func(context.Context, In
 		return after, err
 	}
 	defer func() { err = errors.Join(err, app.Close()) }()
-	b := &inside{health: health{app}}
+	b := &Inside{health: health{app}}
 	within := func(ctx context.Context) error {
 		ctx, stop := context.WithCancel(ctx)
 		defer func() { stop(); b.comparing.Wait() }()
@@ -87,16 +77,17 @@ func RunInside(ctx context.Context, o InsideOptions, do func(context.Context, In
 	return app.Daemon().Status(), cmp.Or(err, ctx.Err())
 }
 
-type inside struct {
+// Inside is a bridge that a command runs inside itself where it finds none to ask.
+type Inside struct {
 	health
 	// mode is that of the reconciles that Begin begins in a dry run.
 	mode      reconcile.Mode
 	comparing sync.WaitGroup
 }
 
-// Working implements Inside. It names no address: the command would send the token there, and the
-// bus alone tells it.
-func (b *inside) Working(context.Context) (httpapi.Status, error) {
+// Working returns its status. A process that waits as a standby says where to type the command. It
+// names no address: the command would send the token there, and the bus alone tells it.
+func (b *Inside) Working(context.Context) (httpapi.Status, error) {
 	if s := b.waiting(); s != nil && s.Working != "" {
 		return httpapi.Status{}, option.Errorf("%s works in the standby group of this configuration (%s): run the command where a process of the group runs, or with %s set to the address of one",
 			worker(s), option.Standby, config.HTTPVariable)
@@ -118,7 +109,8 @@ func (b *inside) Working(context.Context) (httpapi.Status, error) {
 	return status, nil
 }
 
-func (b *inside) Reconcile(_ context.Context, stream string, mode reconcile.Mode) (httpapi.Accepted, error) {
+// Reconcile requests what Begin begins: no reconcile that is due comes before it.
+func (b *Inside) Reconcile(_ context.Context, stream string, mode reconcile.Mode) (httpapi.Accepted, error) {
 	if b.opts.dry {
 		b.mode = mode
 		return httpapi.Accepted{Started: b.started.UTC()}, nil
@@ -126,7 +118,8 @@ func (b *inside) Reconcile(_ context.Context, stream string, mode reconcile.Mode
 	return b.health.Reconcile(stream, mode)
 }
 
-func (b *inside) Begin(ctx context.Context) {
+// Begin begins the reconciles that were requested.
+func (b *Inside) Begin(ctx context.Context) {
 	b.comparing.Go(func() {
 		if !b.opts.dry {
 			// It returns nil once all runs have ended.
@@ -141,7 +134,8 @@ func (b *inside) Begin(ctx context.Context) {
 	})
 }
 
-func (b *inside) Resend(ctx context.Context, request httpapi.ResendRequest) ([]shard.ResendOutcome, error) {
+// Resend sends dead letters again, or in a dry run says what would become of them.
+func (b *Inside) Resend(ctx context.Context, request httpapi.ResendRequest) ([]shard.ResendOutcome, error) {
 	if !b.opts.dry {
 		return b.health.Resend(ctx, request)
 	}

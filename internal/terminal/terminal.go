@@ -31,10 +31,15 @@ func Is(w io.Writer) bool {
 	return err == nil && info.Mode()&fs.ModeCharDevice != 0
 }
 
-// Visible replaces what a terminal would obey.
+// Visible replaces what a terminal would obey, also what turns the direction of text.
 func Visible(text string) string {
+	return strings.NewReplacer("\n", " ", "\t", " ").Replace(Lines(text))
+}
+
+// Lines is Visible for text of several lines, which stay so, with their tabs.
+func Lines(text string) string {
 	return strings.Map(func(r rune) rune {
-		if unicode.IsControl(r) {
+		if unicode.IsControl(r) && r != '\n' && r != '\t' || unicode.Is(unicode.Bidi_Control, r) {
 			return ' '
 		}
 		return r
