@@ -124,8 +124,9 @@ type kept struct {
 	// publishes the same streams.
 	member     *standby.Member
 	superseded chan error
-	// windows are those that sinks have warned of.
-	windows sync.Map
+	// windows are those that sinks have warned of. inspected has the databases and tables whose
+	// findings are in the log since the configuration was read.
+	windows, inspected sync.Map
 	// changes are those of the tables of patterns. The app that runs uses it.
 	changes changes
 	// lacks says by stream what was last warned of its tables. The app that runs uses it.
@@ -302,6 +303,8 @@ func (a *App) Close() error {
 // closeInside closes what the next app of the process opens again.
 func (a *App) closeInside() error {
 	err := closeAll(a.closers)
+	// A reload that opens no app leaves one that is closed.
+	a.closers = nil
 	if a.faults != nil {
 		a.faults.Close()
 	}

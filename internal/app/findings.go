@@ -7,11 +7,13 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 	"unicode"
 
 	"golang.org/x/sync/errgroup"
 
+	"example.org/bridge/checkpoint/store"
 	"example.org/bridge/client/backoff"
 	"example.org/bridge/event"
 	"example.org/bridge/internal/check"
@@ -27,10 +29,15 @@ import (
 const startsWithin = 20 * time.Second
 
 // logFindings waits until a database can be reached, inspects it and its tables one after another,
-// and logs each finding once per stream. It returns when it is done or ctx ends. Nothing waits for
-// it.
-func logFindings(ctx context.Context, cfg *config.Config, d *database, shards func(source.Spec) source.Shard, logger *slog.Logger) {
-	if _, able := d.from.(source.Inspector); !able {
+// but for those that were before, and logs each finding once per stream. It returns when it is done
+// or ctx ends. Nothing waits for it.
+func logFindings(ctx context.Context, cfg *config.Config, d *database, shards func(source.Spec) source.Shard, inspected *sync.Map, logger *slog.Logger) {
+	expected := slices.DeleteFunc(check.Expectations(cfg, d.Source, nil), func(e source.Expected) bool {
+		_, was := inspected.Load(store.Key{Stream: e.Stream, Shard: e.Shard})
+		return was
+	})
+	_, known := inspected.Load(d.Label())
+	if _, able := d.from.(source.Inspector); !able || known && len(expected) == 0 {
 		return
 	}
 	pause := backoff.Backoff{First: time.Second, Max: 30 * time.Second}
@@ -39,7 +46,6 @@ func logFindings(ctx context.Context, cfg *config.Config, d *database, shards fu
 			return
 		}
 	}
-	expected := check.Expectations(cfg, d.Source, nil)
 	found := d.inspect(ctx, cfg, expected, 1, logger)
 	inspectRows(ctx, cfg, shards, expected, 1, &found)
 	if ctx.Err() != nil || found.Tables == nil {
@@ -49,12 +55,15 @@ func logFindings(ctx context.Context, cfg *config.Config, d *database, shards fu
 	if d.Name != "" {
 		logger = logger.With("source", d.Name)
 	}
-	logMerged(ctx, logger, inspect.Named(found.Server.Findings, config.Naming("")))
+	if inspected.Store(d.Label(), true); !known {
+		logMerged(ctx, logger, inspect.Named(found.Server.Findings, config.Naming("")))
+	}
 	for i := range cfg.Streams {
 		name := cfg.Streams[i].Name
 		var findings []inspect.Finding
 		for j := range expected {
 			if expected[j].Stream == name {
+				inspected.Store(store.Key{Stream: name, Shard: expected[j].Shard}, true)
 				findings = append(findings, found.Tables[j].Findings...)
 			}
 		}

@@ -13,6 +13,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -21,6 +22,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
 
+	"example.org/bridge/checkpoint/store"
 	"example.org/bridge/internal/app/apptest"
 	"example.org/bridge/internal/check"
 	"example.org/bridge/internal/config"
@@ -73,8 +75,11 @@ func TestARunningBridgeLogsFindingsOnceAStream(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer
 		src.away.Store(5)
-		begun := time.Now()
-		logFindings(t.Context(), cfg, &database{Source: &cfg.Sources[0], from: src}, nil, textLogger(&log))
+		begun, inspected := time.Now(), new(sync.Map)
+		look := func() {
+			logFindings(t.Context(), cfg, &database{Source: &cfg.Sources[0], from: src}, nil, inspected, textLogger(&log))
+		}
+		look()
 		if time.Since(begun) < time.Second || src.atOnce != 1 {
 			t.Errorf("looked after %s at %d tables at once", time.Since(begun), src.atOnce)
 		}
@@ -93,6 +98,16 @@ func TestARunningBridgeLogsFindingsOnceAStream(t *testing.T) {
 		}
 		if n := strings.Count(log.String(), "\n"); n != 3 {
 			t.Errorf("%d lines:\n%s", n, log.String())
+		}
+		// Of one that is found later, that alone is looked at.
+		log.Reset()
+		inspected.Delete(store.Key{Stream: "orders", Shard: "orders_1"})
+		if look(); strings.Count(log.String(), "subject=orders_1 ") != 2 || strings.Count(log.String(), "\n") != 2 {
+			t.Errorf("for one more table:\n%s", log.String())
+		}
+		log.Reset()
+		if look(); log.Len() > 0 {
+			t.Errorf("for none more:\n%s", log.String())
 		}
 	})
 }

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -70,6 +71,8 @@ type household struct {
 	unreadable bool
 	// slow is a topic whose messages are waited for.
 	slow string
+	// refuses is how often the bus is not opened, opened how many databases are open.
+	refuses, opened atomic.Int64
 	// inside says that a command runs the bridge.
 	inside bool
 	// bucket has the progress on the bus, where cfg says so.

@@ -205,10 +205,9 @@ func (p *Process) runApps(ctx context.Context) error {
 			next.done <- errStopping
 			return nil
 		case err == nil:
-			// A signal that comes now ends the next app in order.
-			err = p.replace(context.WithoutCancel(ctx), next)
+			err = p.replace(ctx, next)
 		}
-		if err != nil && next.tables {
+		if next.tables && errors.Is(err, errFormer) {
 			p.opts.Logger.Error("the tables that match patterns now are not published yet, bridge looks again", "error", config.Text(err))
 		}
 		if next.done <- err; err != nil && !errors.Is(err, errFormer) {
@@ -234,7 +233,10 @@ func (p *Process) runApp(ctx context.Context, a *App) (next *reload, err error) 
 				return nil
 			}
 		}
-		a.sources.each(func(d *database) error { logFindings(working, a.opts.Config, d, a.sources.Shard, a.logger); return nil })
+		a.sources.each(func(d *database) error {
+			logFindings(working, a.opts.Config, d, a.sources.Shard, &a.inspected, a.logger)
+			return nil
+		})
 		return nil
 	})
 	group.Go(func() error {
@@ -263,7 +265,11 @@ var errStopping = errors.New("bridge is stopping")
 // configuration is in force again.
 var errFormer = errors.New("the former configuration goes on")
 
+// replace closes the app that has ended, and opens another one: where that fails, the former one
+// again, for as long as it takes or until ctx ends, as when a disk is full.
 func (p *Process) replace(ctx context.Context, next *reload) error {
+	// A signal that comes while an app is opened ends that in order.
+	opening := context.WithoutCancel(ctx)
 	p.opening.Lock()
 	defer p.opening.Unlock()
 	former, cfg := p.now.Load(), cmp.Or(next.cfg, p.latest)
@@ -271,15 +277,26 @@ func (p *Process) replace(ctx context.Context, next *reload) error {
 	changed := *left
 	if !next.tables {
 		changed.carried = carried{}
+		p.inspected.Clear()
 	}
 	if err := former.closeInside(); err != nil {
 		p.opts.Logger.Warn("not all was closed in order for the reload", "error", err)
 	}
-	_, err := p.open(ctx, cfg, &changed)
+	_, err := p.open(opening, cfg, &changed)
 	if err != nil {
 		cfg = p.latest
-		if _, again := p.open(ctx, cfg, left); again != nil {
-			return errors.Join(err, again)
+		pause := backoff.Backoff{Max: 5 * time.Second}
+		for {
+			again := *left
+			_, failed := p.open(opening, cfg, &again)
+			if failed == nil {
+				break
+			}
+			p.opts.Logger.Error("the former configuration cannot be opened, bridge tries again", "error", config.Text(failed))
+			if p.member != nil || pause.Wait(ctx) != nil {
+				// Another process of a standby group may work.
+				return errors.Join(err, failed)
+			}
 		}
 		err = fmt.Errorf("%w: %s", errFormer, config.Text(err))
 	}
@@ -387,8 +404,8 @@ type swap struct {
 	wasReady     bool
 }
 
-// graceAfter is how long after a reload a table that was not read yet does not make a process
-// unready that was ready.
+// graceAfter is how long a reload, and after it a table that was not read yet, does not make a
+// process unready that was ready.
 const graceAfter = time.Minute
 
 func (s *swap) begin(a *App) {
@@ -405,12 +422,13 @@ func (s *swap) end() {
 }
 
 // under returns for how long a reload has been under way, 0 while none is. starting says that a
-// process that was ready counts as ready while its tables are read for the first time.
+// process that was ready counts as ready, for a while, until its tables are read once.
 func (s *swap) under() (since time.Duration, starting bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	last := s.ended
 	if !s.began.IsZero() {
-		since = time.Since(s.began)
+		last, since = s.began, time.Since(s.began)
 	}
-	return since, s.wasReady && (since > 0 || time.Since(s.ended) < graceAfter)
+	return since, s.wasReady && time.Since(last) < graceAfter
 }

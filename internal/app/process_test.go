@@ -298,6 +298,39 @@ func TestAShutdownDuringAReload(t *testing.T) {
 	}
 }
 
+// TestAReloadThatOpensNoApp: the former configuration goes on once that can be opened, or a signal
+// ends the process, and nothing is left open or closed twice.
+func TestAReloadThatOpensNoApp(t *testing.T) {
+	t.Parallel()
+	for refuses, goesOn := range map[int64]bool{1: true, 3: true, 1000: false} {
+		h := newHousehold(t, "moves")
+		p := h.process()
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- p.Run(ctx) }()
+		h.insert("d_0", "M", "one")
+		h.published("M", "one")
+		if h.refuses.Store(refuses); !goesOn {
+			time.AfterFunc(time.Second, cancel)
+		}
+		if _, err := p.Reload(t.Context()); errors.Is(err, errFormer) != goesOn || !strings.Contains(err.Error(), errRefused.Error()) {
+			t.Errorf("refused %d times: %v", refuses, err)
+		}
+		if goesOn {
+			h.insert("d_0", "N", "one")
+			h.published("N", "one")
+			cancel()
+		}
+		if err := <-ended; errors.Is(err, errRefused) == goesOn {
+			t.Errorf("refused %d times it ends with %v", refuses, err)
+		}
+		cancel()
+		if err := p.Close(); err != nil || h.opened.Load() != 0 {
+			t.Errorf("refused %d times: %v, %d databases are open", refuses, err, h.opened.Load())
+		}
+	}
+}
+
 // TestASupersededProcessIsReloaded: it does not take over from the bridge that has superseded it,
 // neither by a reload that is asked for then nor by one that was under way.
 func TestASupersededProcessIsReloaded(t *testing.T) {

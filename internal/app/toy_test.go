@@ -50,7 +50,10 @@ func (d toyDatabase) Load(in *driver.Input) (driver.Opener, driver.DatabaseTrait
 	return toyDatabase{d.household, name}, driver.DatabaseTraits{Addr: name, Database: "shop"}
 }
 
-func (d toyDatabase) Open(source.Conns, *slog.Logger) (source.Source, error) { return d, nil }
+func (d toyDatabase) Open(source.Conns, *slog.Logger) (source.Source, error) {
+	d.opened.Add(1)
+	return d, nil
+}
 
 func (d toyDatabase) Shard(spec source.Spec) source.Shard {
 	name := spec.Table
@@ -67,7 +70,10 @@ func (d toyDatabase) Ready(context.Context) error {
 	return nil
 }
 
-func (toyDatabase) Close() error { return nil }
+func (d toyDatabase) Close() error {
+	d.opened.Add(-1)
+	return nil
+}
 
 // toyTable is a table of a server, which may be away.
 type toyTable struct {
@@ -103,6 +109,9 @@ func (toyBus) Load(in *driver.Input) driver.BusTraits {
 }
 
 func (b toyBus) Open(driver.Use) (sink.Sink, error) {
+	if b.refuses.Add(-1) >= 0 {
+		return nil, errRefused
+	}
 	if b.unreadable {
 		return struct{ sink.Sink }{keptSink{b.bus}}, nil
 	}
