@@ -257,7 +257,6 @@ func (p *Proxy) accept(l net.Listener) {
 	}
 }
 
-// join connects a client that l has accepted with upstream until one of them ends.
 func (p *Proxy) join(l net.Listener, client *net.TCPConn) {
 	at := ""
 	p.do(func() { at = p.upstream })
