@@ -120,7 +120,6 @@ func message(n int, entity, origin string) Message {
 	return m
 }
 
-// byRun has a run of the program with this epoch publish a message.
 func byRun(epoch uint64, m Message) Message {
 	s, err := bus.ParseState(m.Headers[bus.HeaderState])
 	if err != nil {
@@ -131,7 +130,6 @@ func byRun(epoch uint64, m Message) Message {
 	return m
 }
 
-// asState makes the event of a capability stream of a planted one.
 func asState(m Message) Message {
 	m.Headers["eiffel-type"] = "OrdersAddedEvent"
 	m.Value = []byte(strings.Replace(string(m.Value), "OrdersPublishedEvent", "OrdersAddedEvent", 1))

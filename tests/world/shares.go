@@ -48,7 +48,6 @@ func (p *Publisher) Shards(stream string) (all []shardStatus) {
 	return all
 }
 
-// of returns the process that has the one shard of a stream.
 func (p *Publisher) of(stream string) *Daemon {
 	p.T.Helper()
 	i := slices.IndexFunc(p.processes(), func(d *Daemon) bool { return len(d.Shards(stream)) > 0 })
