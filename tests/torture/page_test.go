@@ -242,7 +242,6 @@ func writeResults(folder, file string, value any) error {
 	return writePage(folder, folder)
 }
 
-// writePage writes the page of what the other files of a folder hold.
 func writePage(from, to string) error {
 	var r results
 	if err := errors.Join(readJSON(filepath.Join(from, matrixFile), &r.matrix), readJSON(filepath.Join(from, soakFile), &r.soaks)); err != nil {

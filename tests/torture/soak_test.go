@@ -167,7 +167,6 @@ func (on *servers) soak(t *testing.T, d time.Duration) (s soakScore) {
 	return s
 }
 
-// section has the writers write, and does faults to the program, up to a moment.
 func (tr soakTrial) section(faults map[string]int, end time.Time) section {
 	before, begun := tr.written(), time.Now()
 	tr.write()
