@@ -32,8 +32,7 @@ type failover struct {
 	*world.Daemon
 }
 
-// newFailover makes the tables on the first server and a daemon that has published lastID rows of
-// each.
+// The daemon has published lastID rows of each table.
 func newFailover(t *testing.T, b *world.Bus, first *testenv.DatabaseServer) *failover {
 	t.Helper()
 	f := &failover{t: t, bus: b, proxy: testenv.StartProxy(t, first.Addr), name: first.NewDatabase(t)}
@@ -65,8 +64,7 @@ func (f *failover) exec(server *testenv.DatabaseServer, statement string, args .
 	}
 }
 
-// make makes the tables with rows up to an id, the same on each server, and a login that reads
-// them.
+// The rows are the same on each server.
 func (f *failover) make(server *testenv.DatabaseServer, rows int) {
 	f.t.Helper()
 	user := "reader_" + f.name[len(f.name)-4:]

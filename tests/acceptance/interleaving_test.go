@@ -43,8 +43,7 @@ type interleaving struct {
 	proxy *testenv.Proxy
 }
 
-// interleave makes a table of entities and starts a program that publishes them. It returns when
-// they are published.
+// It returns when the entities are published.
 func interleave(t *testing.T, b *world.Bus, proxy *testenv.Proxy, adapt func(*world.World) world.Env) *interleaving {
 	t.Helper()
 	w := newEntities(t, testenv.MariaDB(t), workload.CapabilityOptions{Entities: interleavingEntities})

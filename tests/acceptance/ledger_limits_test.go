@@ -124,8 +124,7 @@ type statements struct {
 	pages, rows, ids, others, connections int
 }
 
-// statementsOf counts the statements of everyone but the administrator while the time d passes, by
-// the server's general log, and returns how long that was indeed.
+// By the server's general log, without those of the administrator. length is how long d was indeed.
 func statementsOf(l *world.World, d time.Duration) (s statements, length time.Duration) {
 	l.T.Helper()
 	begun := time.Now()

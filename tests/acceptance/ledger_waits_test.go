@@ -222,8 +222,7 @@ type updated struct {
 	publishers []*world.Publisher
 }
 
-// newUpdated makes a table of n rows and has it published to both buses by programs that look back
-// for a second.
+// The programs look back for a second.
 func newUpdated(t *testing.T, server *testenv.DatabaseServer, n int) *updated {
 	t.Helper()
 	u := &updated{World: world.Empty(t, server), t: t}

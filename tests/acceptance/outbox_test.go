@@ -27,7 +27,6 @@ type outbox struct {
 	t   *testing.T
 	bus *world.Bus
 	*world.Daemon
-	// dead are the rows that become dead letters.
 	dead map[uint64]bool
 }
 

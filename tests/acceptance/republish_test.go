@@ -128,8 +128,7 @@ func byCondition(t *testing.T, p *world.Publisher) {
 	types(t, p.Env, 1, "republish", world.Orders)
 }
 
-// killed has the program be killed and started again so many times, each other time without its
-// folder.
+// Each other time the program starts without its folder.
 func killed(p *world.Publisher, cuts int) {
 	p.T.Helper()
 	for n := range cuts {

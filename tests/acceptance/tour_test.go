@@ -20,8 +20,7 @@ import (
 	"example.org/bridge/tests/world"
 )
 
-// newShop makes a database of SQLite with a table of releases, and returns the environment of a
-// program that publishes them, and what inserts rows.
+// e is of a program that publishes a table of releases in SQLite.
 func newShop(t testing.TB) (e world.Env, insert func(n int)) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "shop.db")
