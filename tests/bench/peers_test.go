@@ -56,8 +56,7 @@ func BenchmarkPeers(b *testing.B) {
 	run(b, peerMeasurements(b, r, sizeOf()))
 }
 
-// startPeer starts a program on a table, with a target of its own, and returns the topic or stream
-// that holds its messages.
+// The program has a target of its own; holder is the topic or stream with its messages.
 func (r *rig) startPeer(t testing.TB, p *peer, on *bus, table string, each func(receipt)) (running *process, holder string) {
 	t.Helper()
 	e := errand{bus: on, table: table, target: r.newName("peer")}

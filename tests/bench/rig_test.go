@@ -130,8 +130,7 @@ func (r *rig) table(t testing.TB, of shape, rows int, key bool) string {
 	return name
 }
 
-// empty makes n empty tables of wide rows, called stem_0 and on, which are dropped when the test
-// ends.
+// The tables are called stem_0 and on, and dropped when the test ends.
 func (r *rig) empty(t testing.TB, stem string, n int) (names []string) {
 	t.Helper()
 	for i := range n {
