@@ -48,6 +48,11 @@ func TestEdges(t *testing.T) {
 			latest; row a 1 0; row b 1 0; row c 1 0; run; recorded; row d 1 0; said Added d=1; stop; lost; run; reaches;
 			nominate 1-3; update 2 B 1 0; nominate 1-3; says Added B=1; nominate b; says Added B=1, Deleted b; stop`,
 	})
+	viewScripts(t, true, map[string]string{
+		"a row that START=latest passed over and that changes while a reconcile is due behind a lost store is published": `
+			latest; row a 1 0 old; row b 1 0 old; run; recorded; row d 1 0 old; said Added d=1; stop; lost; run; reaches;
+			update 1 a 2 0 now; said Added a=2; nominate 2-2; stop; said`,
+	})
 	instantly(t, "a nomination that cannot be judged is not judged", func(t *testing.T) {
 		b := newViewBench(t, false)
 		b.hook = func(q source.Query) error {

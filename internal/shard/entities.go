@@ -76,6 +76,9 @@ func (e *entities) decide(ctx context.Context, b *batch, rows []source.Row) ([]s
 	}
 	e.decisions = e.decisions[:0]
 	floor := e.gaps.floor()
+	if b.claims.Changed {
+		floor = 0
+	}
 	below := 0
 	for below < len(e.rows) && e.rows[below].ID <= floor && !e.shareIDs() {
 		below++
