@@ -147,6 +147,9 @@ func republishLine(table string, r *shard.RepublishStatus) string {
 	}
 	text := fmt.Sprintf("%s  %s%s  %s, asked %s: %d events again, %d of rows that had changed",
 		terminal.Visible(table), r.State, far, terminal.OneLine(what), r.AskedAt.UTC().Format(time.RFC3339), r.Rows, r.Changed)
+	if r.Refused > 0 {
+		text += fmt.Sprintf(", %d entities not in the list, whose events are dead letters", r.Refused)
+	}
 	if r.EndedAt.IsZero() && r.Rate > 0 {
 		text += fmt.Sprintf(", at most %d rows a second", r.Rate)
 	}

@@ -74,6 +74,17 @@ func TestFullList(t *testing.T) {
 			t.Errorf("the lists are %v, %d are open", lists, open)
 		}
 
+		// A row that takes an entity over behind the list changes nothing of that.
+		h.tables["a/shop.t"].Delete(2)
+		h.insert("a/shop.t", "a2", "new")
+		h.saved()
+		h.restart(false)
+		h.insert("a/shop.t", "a8", "old")
+		h.published("a8", "old")
+		if own := h.shard("a/shop.t").Republish; own.State != stream.RepublishDone {
+			t.Errorf("the table of a list that has ended: %+v", own)
+		}
+
 		// The table b does not answer: the list has no end, whatever a does.
 		h.away.Store("b", true)
 		h.republishAll(nil)
@@ -220,6 +231,9 @@ func TestFullListBesideDeadLetters(t *testing.T) {
 	h.list(stream.RepublishDone)
 	if lists, _ := h.listed(); len(lists) != 1 || !maps.Equal(lists[0], map[string]string{"a1": "old"}) || len(h.bus.Messages("dead")) != 1 {
 		t.Errorf("the lists are %v with %d dead letters", lists, len(h.bus.Messages("dead")))
+	}
+	if refused := h.shard("a/shop.t").Republish.Refused; refused != 1 {
+		t.Errorf("%d entities are said to be in no list", refused)
 	}
 	h.update("a/shop.t", 1, "a1", "bad")
 	h.eventually("the change is refused", func() bool { return len(h.bus.Messages("dead")) == 2 })

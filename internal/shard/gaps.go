@@ -186,7 +186,7 @@ func (g *gaps) advance(ctx context.Context, b *batch, at ledger.Age) error {
 		return err
 	}
 	g.handed, g.at = time.Now(), at.Steady
-	if own := g.opts.Feed.Republish(g.opts.Name); b.republished == nil && b.claims != nil && b.claims.Moved && own != nil && own.List != "" {
+	if own := g.opts.Feed.Republish(g.opts.Name); b.republished == nil && b.claims != nil && b.claims.Moved && own != nil && own.List != "" && g.opts.Feed.Lists().Last().Running() {
 		// The table that had the entity may have ended without it.
 		b.republished = &stream.Republished{Number: own.Number, State: stream.Republishing}
 	}

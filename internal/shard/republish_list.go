@@ -208,8 +208,10 @@ type RepublishStatus struct {
 	// Percent is 0 until the end where To is the highest number: the last id is not known.
 	Percent float64 `json:"percent"`
 	// Rows counts events that were published again, Changed those of rows that said something new.
-	Rows    uint64    `json:"rows"`
-	Changed uint64    `json:"changed"`
+	Rows    uint64 `json:"rows"`
+	Changed uint64 `json:"changed"`
+	// Refused counts the entities that a full list lacks: their only events are dead letters.
+	Refused uint64    `json:"refused"`
 	AskedAt null.Time `json:"askedAt"`
 	EndedAt null.Time `json:"endedAt"`
 	Error   null.Text `json:"error"`
@@ -226,7 +228,7 @@ func RepublishStatusOf(r *stream.Republish) *RepublishStatus {
 	}
 	s := &RepublishStatus{
 		State: r.State, From: r.From, To: r.To, Keys: len(r.Keys), Where: null.Text(r.Where), Rate: int(r.Rate), Cursor: r.Cursor,
-		Rows: r.Rows, Changed: r.Changed, AskedAt: null.At(r.Asked), EndedAt: null.At(r.Ended), Error: null.Text(r.Error),
+		Rows: r.Rows, Changed: r.Changed, Refused: r.Refused, AskedAt: null.At(r.Asked), EndedAt: null.At(r.Ended), Error: null.Text(r.Error),
 		List: null.Text(r.List),
 	}
 	first, last := max(1, r.From), r.To

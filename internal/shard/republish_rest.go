@@ -41,11 +41,11 @@ func (r *republishing) rest(ctx context.Context, asked *stream.Republish, rows i
 		r.scanned = through
 		return 0, nil
 	case r.open != "":
-		r.waits, r.scanned, r.open = r.open, 0, ""
+		r.waits, r.scanned, r.open, r.dead = r.open, 0, "", 0
 		return 0, nil
 	}
 	r.scanned = 0
-	return 0, r.finish(ctx, &stream.Republished{Number: asked.Number, Cursor: asked.Cursor, State: stream.RepublishDone})
+	return 0, r.finish(ctx, &stream.Republished{Number: asked.Number, Cursor: asked.Cursor, Refused: r.dead, State: stream.RepublishDone})
 }
 
 // unlisted returns up to most of the next entities that live and whose last messages lie before the
@@ -128,6 +128,7 @@ func (r *republishing) addRest(ctx context.Context, b *batch, rows []stream.Row,
 		case !found:
 			return &unfitError{fmt.Errorf("the bus has the last event of the entity %.100q no more, and its row was not met: once a reconcile has published that it is deleted, ask again", one.Entity)}
 		case said.first:
+			r.dead++
 			continue
 		case said.dead:
 			return &unfitError{refusedLast(one.Entity)}

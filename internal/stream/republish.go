@@ -45,6 +45,8 @@ type Republish struct {
 	// Rows counts what was published again, Changed the events of rows that had changed.
 	Rows    uint64 `json:"rows,omitempty"`
 	Changed uint64 `json:"changed,omitempty"`
+	// Refused counts the entities that a full list lacks, since the bus refused their first event.
+	Refused uint64 `json:"refused,omitempty"`
 	// Asked and Ended are by the host's clock; State says how it ended, and Error why it failed.
 	Asked time.Time      `json:"asked,omitzero"`
 	Ended time.Time      `json:"ended,omitzero"`
@@ -206,6 +208,8 @@ type Republished struct {
 	// Cursor is up to where all is done then. Rows and Changed are to be added.
 	Cursor        uint64
 	Rows, Changed uint64
+	// Refused is that of the [Republish] once it is done.
+	Refused uint64
 	// List says that it is of a full list, which ends where the bus refuses a message of it.
 	List bool
 	// State and Error are set where it ends. Republishing has one that was done go on.
@@ -220,7 +224,7 @@ func (r *Republish) Advance(done *Republished, now time.Time) bool {
 		return false
 	}
 	r.Cursor = max(r.Cursor, done.Cursor)
-	r.Rows, r.Changed = r.Rows+done.Rows, r.Changed+done.Changed
+	r.Rows, r.Changed, r.Refused = r.Rows+done.Rows, r.Changed+done.Changed, done.Refused
 	if done.State == Republishing && r.State == RepublishDone {
 		r.State, r.Ended = Republishing, time.Time{}
 	} else if done.State != "" && done.State != Republishing && r.Running() {
