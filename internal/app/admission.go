@@ -182,13 +182,16 @@ func (e *entitlement) compare(ctx context.Context) (ended bool, err error) {
 			return nil
 		}
 		check := e.of.newLineage(d, e.scan, nil, true)
-		found := check.All(up)
+		found, gone := check.All(up), false
+		if errors.Is(found, errAway) || errors.Is(found, errOneServer) || up.Err() != nil {
+			gone, found = check.HasRows(ctx)
+		}
 		mu.Lock()
 		defer mu.Unlock()
 		one, compared := check.Evidence()
 		survived = survived || one
 		switch {
-		case errors.Is(found, errAway), errors.Is(found, errOneServer), up.Err() != nil:
+		case gone:
 			away = true
 		case errors.Is(found, lineage.ErrOtherDatabase):
 			return found

@@ -18,6 +18,7 @@ import (
 	"example.org/bridge/internal/config"
 	"example.org/bridge/internal/config/configtest"
 	"example.org/bridge/internal/inspect"
+	"example.org/bridge/internal/lineage"
 	"example.org/bridge/internal/shard"
 	"example.org/bridge/internal/stream"
 	"example.org/bridge/source"
@@ -106,6 +107,30 @@ func TestAServerThatIsAwayStopsItsTables(t *testing.T) {
 			s.published("aaron", "last")
 			s.nothingOfAnother()
 		})
+	}
+}
+
+// TestAServerOfWhichTheBusHasNothing is not waited for, though it is known to be away before it is
+// asked.
+func TestAServerOfWhichTheBusHasNothing(t *testing.T) {
+	s := newServers(t)
+	sources, err := OpenSources(s.cfg, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	d, _ := sources.of("b/shop.t")
+	sources.note(d, errors.New("connection refused"))
+	for _, has := range []bool{false, true} {
+		e := &entitlement{of: &admissions{parts: &parts{sources: sources, store: storememory.New()}, cfg: s.cfg}}
+		e.scan = func(context.Context, *lineage.Stream, uint64) (found lineage.Found, err error) {
+			if has {
+				found.Tables = map[string]lineage.Newest{"b/shop.t": {1: {}}}
+			}
+			return found, nil
+		}
+		if ended, err := e.compare(t.Context()); ended == has || err != nil {
+			t.Errorf("the bus has rows of it: %t, the process may take over: %t, %v", has, ended, err)
+		}
 	}
 }
 

@@ -148,6 +148,22 @@ func (c *Check) Evidence() (survived, compared bool) {
 	return c.survived, c.compared
 }
 
+// HasRows reports whether the bus has rows of a table of the source. It waits for the bus.
+func (c *Check) HasRows(ctx context.Context) (bool, error) {
+	for i := range c.opts.Streams {
+		s, found, err := c.scan(ctx, c.opts.Streams[i].Name)
+		if err != nil {
+			return false, err
+		}
+		for _, table := range s.Tables {
+			if len(found.Tables[table]) > 0 {
+				return true, nil
+			}
+		}
+	}
+	return false, nil
+}
+
 func (c *Check) update(change func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
