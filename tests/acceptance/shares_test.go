@@ -167,6 +167,7 @@ func (f *founding) run() {
 	stop := f.write()
 	f.T.Cleanup(stop)
 	f.placed()
+	f.goOn("before a share is killed", f.Shares...)
 	i := rand.IntN(4)
 	killed, others := f.Shares[i], slices.Delete(slices.Clone(f.Shares), i, i+1)
 	killed.Kill()
@@ -216,6 +217,7 @@ func (f *founding) comeAndGo() {
 	f.StartShares(2)
 	f.placed()
 	killed := f.Shares[rand.IntN(2)]
+	f.goOn("before a share is killed", killed)
 	killed.Kill()
 	killed.LoseCheckpoint()
 	f.servers[1].Pause()
