@@ -259,8 +259,29 @@ func appendInteger(dst, v []byte) ([]byte, bool) {
 
 // isNumber reports whether v is a number by the grammar of JSON (RFC 8259, section 6).
 func isNumber(v []byte) bool {
-	n := len(v)
-	return n > 0 && (v[0] == '-' || skipDigits(v[:1]) == 1) && skipDigits(v[n-1:]) == 1 && json.Valid(v)
+	v = bytes.TrimPrefix(v, []byte("-"))
+	n := skipDigits(v)
+	if n == 0 || n > 1 && v[0] == '0' {
+		return false
+	}
+	v = v[n:]
+	if len(v) > 0 && v[0] == '.' {
+		if n = skipDigits(v[1:]); n == 0 {
+			return false
+		}
+		v = v[1+n:]
+	}
+	if len(v) > 0 && (v[0] == 'e' || v[0] == 'E') {
+		v = v[1:]
+		if len(v) > 0 && (v[0] == '+' || v[0] == '-') {
+			v = v[1:]
+		}
+		if n = skipDigits(v); n == 0 {
+			return false
+		}
+		v = v[n:]
+	}
+	return len(v) == 0
 }
 
 // skipDigits returns how many digits v begins with.
