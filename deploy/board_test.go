@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"example.org/bridge/tests/must"
 	"example.org/bridge/tests/testenv"
 )
 
@@ -19,18 +20,13 @@ var update = flag.Bool("update", false, "write the tests of the rules, and the c
 
 func read(t *testing.T, path string) string {
 	t.Helper()
-	text, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile(path))(t)
 	return string(text)
 }
 
 func write(t *testing.T, path, text string) {
 	t.Helper()
-	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(path, []byte(text), 0o644))
 }
 
 func operations(t *testing.T) string { return read(t, "../docs/operations.md") }
@@ -100,9 +96,7 @@ type decoded struct {
 
 func board(t *testing.T) (b decoded) {
 	t.Helper()
-	if err := json.Unmarshal([]byte(read(t, "grafana/bridge.json")), &b); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, json.Unmarshal([]byte(read(t, "grafana/bridge.json")), &b))
 	return b
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"example.org/bridge/tests/must"
 	"example.org/bridge/tests/testenv"
 )
 
@@ -26,9 +27,7 @@ type alert struct {
 func alerts(t *testing.T) []alert {
 	t.Helper()
 	var file struct{ Groups []struct{ Rules []alert } }
-	if err := yaml.Unmarshal([]byte(read(t, "prometheus/rules.yaml")), &file); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, yaml.Unmarshal([]byte(read(t, "prometheus/rules.yaml")), &file))
 	return file.Groups[0].Rules
 }
 
@@ -37,9 +36,7 @@ func marshal(t *testing.T, document any) string {
 	var b bytes.Buffer
 	encoder := yaml.NewEncoder(&b)
 	encoder.SetIndent(2)
-	if err := encoder.Encode(document); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, encoder.Encode(document))
 	return b.String()
 }
 
@@ -104,9 +101,7 @@ func TestEachAlertHasACaseInWhichItFires(t *testing.T) {
 func TestRulesFire(t *testing.T) {
 	t.Parallel()
 	const dir = "prometheus"
-	if _, err := testenv.Promtool(dir, "check", "rules", "rules.yaml").Try(t); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(testenv.Promtool(dir, "check", "rules", "rules.yaml").Try(t))(t)
 	if _, err := testenv.Promtool(dir, "test", "rules", "rules_test.yaml").Try(t); err != nil {
 		t.Error(err)
 	}

@@ -6,6 +6,7 @@ import (
 
 	"example.org/bridge/event"
 	"example.org/bridge/source"
+	"example.org/bridge/tests/must"
 )
 
 func benchTable() *table {
@@ -54,9 +55,7 @@ func TestEncodingAllocatesNothing(t *testing.T) {
 				"an id":    func() error { _, err := event.ParseID(earlier); return err },
 				"an event": func() error { _, _, err := encoder.Append(buf, row); return err },
 			} {
-				if err := call(); err != nil {
-					t.Fatal(err)
-				}
+				must.OK(t, call())
 				// With the race detector a pool of the standard library forgets by chance: the mean
 				// of a few calls is not a whole number.
 				if got := testing.AllocsPerRun(2000, func() { _ = call() }); got > 0 {

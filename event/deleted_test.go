@@ -7,6 +7,7 @@ import (
 
 	"example.org/bridge/event"
 	"example.org/bridge/source"
+	"example.org/bridge/tests/must"
 )
 
 func TestValuesOfDELETED(t *testing.T) {
@@ -57,10 +58,7 @@ func TestValuesOfDELETED(t *testing.T) {
 				rows := newTable(cell{"id", source.Int, 0, "1"}, cell{"deleted", c.kind, c.precision, nil}).deleted("deleted")
 				o := options()
 				o.Deletion.Values = []string{value}
-				encoder, err := event.NewEncoder(o)
-				if err != nil {
-					t.Fatal(err)
-				}
+				encoder := must.Get(event.NewEncoder(o))(t)
 				if err := encoder.Bind(&rows.columns); (err != nil) != (i < len(c.never)) {
 					t.Errorf("kind %d: the value %q: %v", c.kind, value, err)
 				}

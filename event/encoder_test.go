@@ -10,6 +10,7 @@ import (
 
 	"example.org/bridge/event"
 	"example.org/bridge/source"
+	"example.org/bridge/tests/must"
 )
 
 func TestTheDeletedColumnDecidesTheOperation(t *testing.T) {
@@ -74,10 +75,7 @@ func TestTheTimeIsThatOfTheRow(t *testing.T) {
 func TestAnEncoderRefusesWhatItCannotEncode(t *testing.T) {
 	rows := newTable(cell{"id", source.Int, 0, "1"}, cell{"k", source.Text, 0, "x"}).key("k")
 	bound := bind(t, options(), rows)
-	unbound, err := event.NewEncoder(options())
-	if err != nil {
-		t.Fatal(err)
-	}
+	unbound := must.Get(event.NewEncoder(options()))(t)
 	log := options()
 	log.Kind = event.Release
 	release := bind(t, log, rows)

@@ -8,6 +8,7 @@ import (
 
 	"example.org/bridge/event"
 	"example.org/bridge/source"
+	"example.org/bridge/tests/must"
 )
 
 var readAt = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
@@ -99,13 +100,8 @@ func encode(t *testing.T, o event.Options, rows *table, row event.Row) event.Eve
 
 func bind(t testing.TB, o event.Options, rows *table) *event.Encoder {
 	t.Helper()
-	encoder, err := event.NewEncoder(o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := encoder.Bind(&rows.columns); err != nil {
-		t.Fatal(err)
-	}
+	encoder := must.Get(event.NewEncoder(o))(t)
+	must.OK(t, encoder.Bind(&rows.columns))
 	return encoder
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"example.org/bridge/event"
 	"example.org/bridge/source"
+	"example.org/bridge/tests/must"
 )
 
 var otherFormats = []event.Format{event.FormatCloudEvents, event.FormatRow}
@@ -30,14 +31,9 @@ func TestGoldenFormats(t *testing.T) {
 				}
 				file := filepath.Join("testdata", string(format), g.name+".golden.json")
 				if *update {
-					if err := os.WriteFile(file, body, 0o644); err != nil {
-						t.Fatal(err)
-					}
+					must.OK(t, os.WriteFile(file, body, 0o644))
 				}
-				fixed, err := os.ReadFile(file)
-				if err != nil {
-					t.Fatal(err)
-				}
+				fixed := must.Get(os.ReadFile(file))(t)
 				if !bytes.Equal(body, fixed) {
 					t.Errorf("got  %swant %s", body, fixed)
 				}

@@ -12,6 +12,8 @@ import (
 	"example.org/bridge/source"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
+
+	"example.org/bridge/tests/must"
 )
 
 var update = flag.Bool("update", false, "write the golden files again")
@@ -69,10 +71,7 @@ func (g golden) event(t *testing.T) event.Event {
 	row := g.table.row(g.id)
 	row.Op, row.Filtered = g.say, g.filtered
 	if g.after != "" {
-		before, err := os.ReadFile(goldenFile(g.after))
-		if err != nil {
-			t.Fatal(err)
-		}
+		before := must.Get(os.ReadFile(goldenFile(g.after)))(t)
 		row.Predecessor = parse(t, before).Meta.ID
 	}
 	encoder := bind(t, g.options, g.table)
@@ -84,10 +83,7 @@ func (g golden) event(t *testing.T) event.Event {
 		compareDigest(t, encoder, row.Row, ev)
 		return ev
 	}
-	seen, err := encoder.Digest(row.Row)
-	if err != nil {
-		t.Fatal(err)
-	}
+	seen := must.Get(encoder.Digest(row.Row))(t)
 	_, ev, err := encoder.AppendAbsent(nil, event.Absent{Key: seen.Key, ID: g.id, Read: row.Read, Predecessor: row.Predecessor})
 	if err != nil {
 		t.Fatal(err)
@@ -117,14 +113,9 @@ func TestGoldenEvents(t *testing.T) {
 			ids[ev.ID] = g.name
 			got := append(bytes.Clone(ev.Body), '\n')
 			if *update {
-				if err := os.WriteFile(goldenFile(g.name), got, 0o644); err != nil {
-					t.Fatal(err)
-				}
+				must.OK(t, os.WriteFile(goldenFile(g.name), got, 0o644))
 			}
-			want, err := os.ReadFile(goldenFile(g.name))
-			if err != nil {
-				t.Fatal(err)
-			}
+			want := must.Get(os.ReadFile(goldenFile(g.name)))(t)
 			if !bytes.Equal(got, want) {
 				t.Errorf("got  %swant %s", got, want)
 			}
@@ -155,27 +146,16 @@ func checkMembers(t *testing.T, ev event.Event, members []event.Member) {
 
 func compileSchema(t *testing.T, kind event.Kind, op event.Op) *jsonschema.Schema {
 	t.Helper()
-	text, err := event.Schema(kind, op)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(event.Schema(kind, op))(t)
 	compiler := jsonschema.NewCompiler()
-	if err := compiler.AddResource("event.json", unmarshal(t, text)); err != nil {
-		t.Fatal(err)
-	}
-	schema, err := compiler.Compile("event.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, compiler.AddResource("event.json", unmarshal(t, text)))
+	schema := must.Get(compiler.Compile("event.json"))(t)
 	return schema
 }
 
 func unmarshal(t *testing.T, text []byte) any {
 	t.Helper()
-	value, err := jsonschema.UnmarshalJSON(bytes.NewReader(text))
-	if err != nil {
-		t.Fatal(err)
-	}
+	value := must.Get(jsonschema.UnmarshalJSON(bytes.NewReader(text)))(t)
 	return value
 }
 

@@ -7,6 +7,7 @@ import (
 
 	"example.org/bridge/event"
 	"example.org/bridge/source"
+	"example.org/bridge/tests/must"
 )
 
 const earlier, earlierStill = "6ba7b810-9dad-51d1-80b4-00c04fd430c8", "6ba7b811-9dad-51d1-80b4-00c04fd430c8"
@@ -87,9 +88,7 @@ func TestDigestKeepsNoHugeKey(t *testing.T) {
 		}
 	}
 	row.Values[1] = []byte("small")
-	if _, err := encoder.Digest(row.Row); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(encoder.Digest(row.Row))(t)
 	if seen, err := encoder.Digest(row.Row); err != nil || cap(seen.Key) > 1<<20 {
 		t.Errorf("%d bytes are kept; %v", cap(seen.Key), err)
 	}

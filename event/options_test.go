@@ -6,6 +6,7 @@ import (
 
 	"example.org/bridge/event"
 	"example.org/bridge/source"
+	"example.org/bridge/tests/must"
 )
 
 func TestTextsThatNoEventCanCarry(t *testing.T) {
@@ -66,10 +67,7 @@ func TestAKeyThatRowsOfANumberDifferIn(t *testing.T) {
 	bind := func(fields ...event.Field) error {
 		o := options()
 		o.Fields = fields
-		encoder, err := event.NewEncoder(o)
-		if err != nil {
-			t.Fatal(err)
-		}
+		encoder := must.Get(event.NewEncoder(o))(t)
 		return encoder.Bind(&rows.columns)
 	}
 	if err := bind(event.Field{Column: "v"}); err != nil {

@@ -6,6 +6,7 @@ import (
 
 	"example.org/bridge/event"
 	"example.org/bridge/source"
+	"example.org/bridge/tests/must"
 )
 
 func outbox(kind source.Kind, payload, trace any) *table {
@@ -117,10 +118,7 @@ func TestBindOfAPayloadNamesTheSetting(t *testing.T) {
 	} {
 		o := payloadOptions()
 		change(o.Payload)
-		e, err := event.NewEncoder(o)
-		if err != nil {
-			t.Fatal(err)
-		}
+		e := must.Get(event.NewEncoder(o))(t)
 		if err := e.Bind(&outbox(source.JSON, "{}", "t").columns); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "FIELDS") {
 			t.Errorf("error %v, want %s alone", err, want)
 		}

@@ -13,6 +13,7 @@ import (
 
 	"example.org/bridge/event"
 	"example.org/bridge/source"
+	"example.org/bridge/tests/must"
 )
 
 // This file writes the members of an event a second time, simply and with encoding/json, to compare
@@ -110,10 +111,7 @@ func compare(t *testing.T, o event.Options, columns *source.Columns, names []str
 	if o.Kind != event.Capability {
 		return
 	}
-	keys, err := encoder.KeyValues(ev.Key, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	keys := must.Get(encoder.KeyValues(ev.Key, nil))(t)
 	_, gone, err := encoder.AppendAbsent(nil, event.Absent{Key: ev.Key, ID: row.ID, Read: row.Read, Predecessor: row.Predecessor})
 	if err != nil {
 		t.Fatal(err)
@@ -160,10 +158,7 @@ func compareEvent(t *testing.T, ev event.Event, o event.Options, columns *source
 // compareDigest holds what the encoder sees in a row against the row's event.
 func compareDigest(t *testing.T, encoder *event.Encoder, row source.Row, ev event.Event) {
 	t.Helper()
-	seen, err := encoder.Digest(row)
-	if err != nil {
-		t.Fatal(err)
-	}
+	seen := must.Get(encoder.Digest(row))(t)
 	if !bytes.Equal(seen.Key, ev.Key) || seen.Sum != ev.Digest || seen.Deleted != (ev.Op == event.Deleted) {
 		t.Errorf("seen %+v in the row of %+v", seen, ev)
 	}

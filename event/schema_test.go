@@ -9,6 +9,7 @@ import (
 
 	"example.org/bridge/event"
 	"example.org/bridge/source"
+	"example.org/bridge/tests/must"
 )
 
 func TestOperationsOfAnotherKindHaveNoSchema(t *testing.T) {
@@ -22,10 +23,7 @@ func TestOperationsOfAnotherKindHaveNoSchema(t *testing.T) {
 func TestSchemasRefuseWhatIsNoEvent(t *testing.T) {
 	files := make(map[string][]byte)
 	for _, name := range []string{"added", "modified", "deleted", "absent"} {
-		file, err := os.ReadFile(goldenFile("stp_capability_" + name))
-		if err != nil {
-			t.Fatal(err)
-		}
+		file := must.Get(os.ReadFile(goldenFile("stp_capability_" + name)))(t)
 		files[name] = file
 	}
 	tests := []struct {

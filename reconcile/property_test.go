@@ -162,8 +162,7 @@ func testFold(t *testing.T, seed uint64) {
 	}
 	w.compare()
 	checkOrder(t, w)
-	view, err := w.options.View.ByRow(t.Context(), key.Shard, 0, 1<<20, nil)
-	must.OK(t, err)
+	view := must.Get(w.options.View.ByRow(t.Context(), key.Shard, 0, 1<<20, nil))(t)
 	live := 0
 	for _, e := range view {
 		if e.Entry.State == store.Live {

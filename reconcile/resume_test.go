@@ -246,8 +246,7 @@ func TestReleaseComparesIDsInOnePass(t *testing.T) {
 // published, when the row flight is in flight, if it is not 0.
 func (w *world) age(position, flight uint64, other ...uint64) {
 	w.t.Helper()
-	l, err := ledger.New(ledger.Options{}, 0)
-	must.OK(w.t, err)
+	l := must.Get(ledger.New(ledger.Options{}, 0))(w.t)
 	var page source.Page
 	must.OK(w.t, w.table.Read(context.Background(), source.Query{Limit: 1 << 20}, &page))
 	ids := other

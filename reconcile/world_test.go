@@ -119,8 +119,7 @@ func encoders(t testing.TB, kind event.Kind) func() (*event.Encoder, error) {
 
 func newEncoder(t testing.TB, kind event.Kind) *event.Encoder {
 	t.Helper()
-	e, err := event.NewEncoder(event.Options{Stream: key.Stream, Shard: key.Shard, Kind: kind, Source: "db", Table: "orders"})
-	must.OK(t, err)
+	e := must.Get(event.NewEncoder(event.Options{Stream: key.Stream, Shard: key.Shard, Kind: kind, Source: "db", Table: "orders"}))(t)
 	return e
 }
 
@@ -352,8 +351,7 @@ func (w *world) saveLedger(chunks []ledger.Chunk) {
 
 func (w *world) record(run reconcile.Run) {
 	w.t.Helper()
-	b, err := json.Marshal(run)
-	must.OK(w.t, err)
+	b := must.Get(json.Marshal(run))(w.t)
 	w.apply(&store.Batch{Shards: []store.ShardChange{{Key: key, Parts: []store.Part{{Kind: store.Reconcile, Bytes: b}}}}})
 }
 
@@ -387,8 +385,7 @@ func (w *world) compare() {
 	must.OK(w.t, w.reads.Read(context.Background(), source.Query{Limit: 1 << 30}, &page))
 	want := make(map[string][16]byte)
 	for _, row := range page.Rows {
-		s, err := w.encoder.Digest(row)
-		must.OK(w.t, err)
+		s := must.Get(w.encoder.Digest(row))(w.t)
 		if !s.Deleted {
 			want[string(s.Key)] = s.Sum
 		}

@@ -8,6 +8,7 @@ import (
 
 	"example.org/bridge/client/bus"
 	"example.org/bridge/sink"
+	"example.org/bridge/tests/must"
 )
 
 // TestNames has what topics and subjects may be, as templates and as names.
@@ -143,10 +144,7 @@ func TestDestinations(t *testing.T) {
 		{"k.{key}", key("a_"), "k.a_", "k.a_"},
 		{"k.{key}", key("."), "k.%2E", "k.."},
 	} {
-		subject, err := sink.ParseSubject(test.text)
-		if err != nil {
-			t.Fatal(err)
-		}
+		subject := must.Get(sink.ParseSubject(test.text))(t)
 		got := string(subject.Append([]byte("> "), test.vars, sink.EscapeToken))
 		if got != "> "+test.subject || sink.CheckSubject(test.subject) != nil || subject.String() != test.text {
 			t.Errorf("%s makes the subject %q, want %q", test.text, got, test.subject)
@@ -155,10 +153,7 @@ func TestDestinations(t *testing.T) {
 			t.Errorf("%q is the subject of %q and %q", got, other, test.topic)
 		}
 		seen[got] = test.topic
-		topic, err := sink.ParseTemplate(test.text)
-		if err != nil {
-			t.Fatal(err)
-		}
+		topic := must.Get(sink.ParseTemplate(test.text))(t)
 		if got := string(topic.Append(nil, test.vars, sink.EscapeNone)); got != test.topic {
 			t.Errorf("%s makes the topic %q, want %q", test.text, got, test.topic)
 		}
@@ -171,18 +166,12 @@ func TestDestinations(t *testing.T) {
 		columns  string
 		constant bool
 	}{"{type}.{stream}": {"", true}, "{type}.{key}": {"", false}, "{column:a}.{column:b}-{column:a}": {"a|b", false}} {
-		tmpl, err := sink.ParseSubject(text)
-		if err != nil {
-			t.Fatal(err)
-		}
+		tmpl := must.Get(sink.ParseSubject(text))(t)
 		if got := strings.Join(tmpl.Columns(), "|"); got != want.columns || tmpl.ConstantPerType() != want.constant || tmpl.Uses("") || tmpl.Uses("nonsense") {
 			t.Errorf("%s has the columns %q, the same destination per type: %t", text, got, tmpl.ConstantPerType())
 		}
 	}
-	tmpl, err := sink.ParseSubject("{table}-{domain}")
-	if err != nil {
-		t.Fatal(err)
-	}
+	tmpl := must.Get(sink.ParseSubject("{table}-{domain}"))(t)
 	former := tmpl.OneTokenDomain().Append(nil, sink.Vars{Table: "db.orders", Domain: "a.b"}, sink.EscapeToken)
 	if string(former) != "db%2Eorders-a%2Eb" {
 		t.Errorf("former subject %q", former)

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"example.org/bridge/source"
+	"example.org/bridge/tests/must"
 	"example.org/bridge/tests/testall"
 )
 
@@ -71,10 +72,7 @@ func TestExpireWhereClocksAreSetBack(t *testing.T) {
 	t.Parallel()
 	apart := testall.Cases(390*time.Minute, 30*time.Minute)
 	for _, name := range []string{"America/New_York", "Europe/Berlin", "Australia/Sydney", "Australia/Lord_Howe"} {
-		zone, err := time.LoadLocation(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		zone := must.Get(time.LoadLocation(name))(t)
 		p := new(source.Page) // one for all: the memory of each would take longest
 		// Each half hour around a change of the clocks, and with all cases of the other days, too.
 		step := func(now time.Time) time.Duration {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"example.org/bridge/source"
+	"example.org/bridge/tests/must"
 )
 
 func TestNULLAndOtherKindsHaveNoTime(t *testing.T) {
@@ -28,10 +29,7 @@ func TestTimeAgreesWithTheStandardLibrary(t *testing.T) {
 	for day := range 3 * 366 {
 		for _, clock := range []string{"00:30:00.000001", "02:30:00", "03:00:00.5", "23:59:59.999999"} {
 			value := time.Date(2023, 1, 1+day, 0, 0, 0, 0, time.UTC).Format(time.DateOnly) + " " + clock
-			want, err := time.ParseInLocation(time.DateTime, value, berlin)
-			if err != nil {
-				t.Fatal(err)
-			}
+			want := must.Get(time.ParseInLocation(time.DateTime, value, berlin))(t)
 			if got, ok := column.Time([]byte(value), berlin); !ok || !got.Equal(want) {
 				t.Fatalf("Time(%q) = %s, %t; want %s", value, got, ok, want)
 			}

@@ -18,6 +18,7 @@ import (
 	"example.org/bridge/internal/config"
 	"example.org/bridge/internal/inspect"
 	"example.org/bridge/internal/shard"
+	"example.org/bridge/tests/must"
 )
 
 // examined runs bridge check on groups as if they had been found.
@@ -112,12 +113,8 @@ func TestASIGHUPBehindTheEnd(t *testing.T) {
 	s := newShop(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := runDaemon(ctx, app.ProcessOptions{Config: load(t, s.env), Logger: slog.New(slog.NewTextHandler(t.Output(), nil))}); err != nil {
-		t.Fatal(err)
-	}
-	if err := syscall.Kill(os.Getpid(), syscall.SIGHUP); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, runDaemon(ctx, app.ProcessOptions{Config: load(t, s.env), Logger: slog.New(slog.NewTextHandler(t.Output(), nil))}))
+	must.OK(t, syscall.Kill(os.Getpid(), syscall.SIGHUP))
 }
 
 // TestAReloadOfOtherVariables: those of other programs are those of the configuration in force. One
@@ -127,9 +124,7 @@ func TestAReloadOfOtherVariables(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "bridge.env")
 	write := func(lines ...string) {
 		t.Helper()
-		if err := os.WriteFile(path, []byte(strings.Join(lines, "\n")), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.WriteFile(path, []byte(strings.Join(lines, "\n")), 0o600))
 	}
 	set := map[string]string{}
 	p := &process{stdout: t.Output(), stderr: t.Output(), environment: environment{
@@ -226,10 +221,7 @@ func TestDeadLettersOfARunningServerInside(t *testing.T) {
 	t.Parallel()
 	s := newShop(t)
 	s.env["BRIDGE_DEAD_LETTER"] = "eiffel.dead"
-	running, err := app.Open(t.Context(), app.Options{Config: load(t, s.env), Logger: slog.New(slog.DiscardHandler)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	running := must.Get(app.Open(t.Context(), app.Options{Config: load(t, s.env), Logger: slog.New(slog.DiscardHandler)}))(t)
 	defer func() {
 		if err := running.Close(); err != nil {
 			t.Error(err)

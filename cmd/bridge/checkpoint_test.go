@@ -19,6 +19,7 @@ import (
 	"example.org/bridge/reconcile"
 	"example.org/bridge/source"
 	"example.org/bridge/source/ledger"
+	"example.org/bridge/tests/must"
 )
 
 var (
@@ -29,22 +30,15 @@ var (
 
 func inStore(t *testing.T, path string, do func(store.Store)) {
 	t.Helper()
-	s, err := pebble.Open(t.Context(), path, pebble.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(pebble.Open(t.Context(), path, pebble.Options{}))(t)
 	do(s)
-	if err := s.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, s.Close())
 }
 
 func apply(t *testing.T, path string, b store.Batch) {
 	t.Helper()
 	inStore(t, path, func(s store.Store) {
-		if err := s.Apply(t.Context(), &b); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, s.Apply(t.Context(), &b))
 	})
 }
 
@@ -56,10 +50,7 @@ func putPart(t *testing.T, path string, key store.Key, parts ...store.Part) {
 // gapsAt20 returns a ledger with the position 20, where ids are missing, as parts.
 func gapsAt20(t *testing.T, published ...uint64) []store.Part {
 	t.Helper()
-	l, err := ledger.New(ledger.Options{}, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := must.Get(ledger.New(ledger.Options{}, 0))(t)
 	l.Advance(20, published, saved)
 	var parts []store.Part
 	for _, chunk := range l.Changed() {
@@ -88,10 +79,7 @@ func filled(t *testing.T) (settingsOf, string) {
 			change.Parts = gapsAt20(t, 1, 2, 3, 4, 5, 6, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20)
 		}
 		if run, ok := runs[key]; ok {
-			form, err := json.Marshal(run)
-			if err != nil {
-				t.Fatal(err)
-			}
+			form := must.Get(json.Marshal(run))(t)
 			change.Parts = append(change.Parts, store.Part{Kind: store.Reconcile, Bytes: form})
 		}
 		b.Shards = append(b.Shards, change)
@@ -122,9 +110,7 @@ func TestSuccessIsPrintedWhenAllIsClosed(t *testing.T) {
 func shown(t *testing.T, env settingsOf) []checkpointView {
 	t.Helper()
 	var list struct{ Checkpoints []checkpointView }
-	if err := json.Unmarshal([]byte(mustCall(t, env, exitFine, "", "checkpoint show --json").out), &list); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, json.Unmarshal([]byte(mustCall(t, env, exitFine, "", "checkpoint show --json").out), &list))
 	return list.Checkpoints
 }
 
@@ -167,9 +153,7 @@ func TestCheckpointsThatCannotBeOpened(t *testing.T) {
 		t.Errorf("something is there now: %v", err)
 	}
 	mustCall(t, settingsOf{"BRIDGE_CHECKPOINT_URL": "http://x"}, exitUsage, "BRIDGE_CHECKPOINT_URL", "checkpoint show")
-	if err := os.WriteFile(path, []byte("a shopping list"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(path, []byte("a shopping list"), 0o600))
 	got := mustCall(t, settingsOf{"BRIDGE_CHECKPOINT_URL": "file:" + path}, exitFailed, "set BRIDGE_CHECKPOINT_URL to", "checkpoint show")
 	if !strings.Contains(got.err, store.ErrForeign.Error()) {
 		t.Errorf("%+v", got)
@@ -281,9 +265,7 @@ func TestCheckpointSet(t *testing.T) {
 		const bridge = 65532
 		if os.Geteuid() == 0 {
 			// The service of the packages has a user of its own.
-			if err := os.Chown(dir, bridge, bridge); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, os.Chown(dir, bridge, bridge))
 		}
 		mustCall(t, env, exitFine, "had no checkpoint, is now at id 7 there was no checkpoint at "+filepath.Join(dir, "new.db")+": this command has made it", "checkpoint set orders db.t_9 7")
 		err := filepath.WalkDir(dir, func(name string, one fs.DirEntry, err error) error {

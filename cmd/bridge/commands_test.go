@@ -24,6 +24,7 @@ import (
 	"example.org/bridge/internal/config/configtest"
 	"example.org/bridge/internal/option"
 	"example.org/bridge/internal/terminal"
+	"example.org/bridge/tests/must"
 )
 
 type outcome struct {
@@ -233,9 +234,7 @@ func TestEnvFile(t *testing.T) {
 	write := func(name, text string) string {
 		t.Helper()
 		path := filepath.Join(dir, name)
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.WriteFile(path, []byte(text), 0o600))
 		return path
 	}
 	path := write("bridge.env", "# a copy\n"+strings.Join(with("BRIDGE_DOMAIN_ID", "of the file").Environ(), "\n")+"\nAWS_PROFILE=p\nGOGC=7\n")
@@ -276,19 +275,14 @@ var minimal, with = configtest.Minimal, configtest.With
 
 func load(t *testing.T, env settingsOf) *config.Config {
 	t.Helper()
-	cfg, err := config.Load(env.Environ(), &config.Redactor{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	cfg := must.Get(config.Load(env.Environ(), &config.Redactor{}))(t)
 	return cfg
 }
 
 func TestLogger(t *testing.T) {
 	const hidden = "Zq7hidden"
 	secrets := &config.Redactor{}
-	if _, err := config.Load(with("BRIDGE_SINK_URL", "nats://u:"+hidden+"@n").Environ(), secrets); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(config.Load(with("BRIDGE_SINK_URL", "nats://u:"+hidden+"@n").Environ(), secrets))(t)
 	for _, format := range []string{"console", "text", "json"} {
 		t.Run("keeps secrets out of a log in "+format, func(t *testing.T) {
 			var out bytes.Buffer

@@ -15,6 +15,7 @@ import (
 
 	"example.org/bridge/event"
 	"example.org/bridge/sink"
+	"example.org/bridge/tests/must"
 )
 
 // The files that run bridge in containers are compared with the configuration, because no test
@@ -48,19 +49,13 @@ func (t tree) text(key string) string {
 
 func documents(t *testing.T, file string) []tree {
 	t.Helper()
-	text, err := os.ReadFile(top + file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile(top + file))(t)
 	return parse(t, string(text))
 }
 
 func imageEnv(t *testing.T) settingsOf {
 	t.Helper()
-	text, err := os.ReadFile(top + "Dockerfile")
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile(top + "Dockerfile"))(t)
 	env := settingsOf{}
 	for _, word := range strings.Fields(string(text)) {
 		if name, value, ok := strings.Cut(word, "="); ok && strings.HasPrefix(name, "BRIDGE_") {
@@ -183,10 +178,7 @@ func TestKubernetesManifests(t *testing.T) {
 }
 
 func TestDockerfileRunsWhatThereIs(t *testing.T) {
-	text, err := os.ReadFile(top + "Dockerfile")
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile(top + "Dockerfile"))(t)
 	for _, line := range strings.Split(string(text), "\n") {
 		if _, list, ok := strings.Cut(line, "CMD ["); ok {
 			words := strings.Split(strings.TrimRight(list, "]"), ", ")
@@ -198,10 +190,7 @@ func TestDockerfileRunsWhatThereIs(t *testing.T) {
 
 func page(t *testing.T, file string) string {
 	t.Helper()
-	text, err := os.ReadFile(top + file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile(top + file))(t)
 	return string(text)
 }
 
@@ -246,9 +235,7 @@ func subjectOf(t *testing.T, body string) string {
 			Source struct{ DomainID string }
 		}
 	}
-	if err := json.Unmarshal([]byte(body), &e); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, json.Unmarshal([]byte(body), &e))
 	cfg := load(t, with("BRIDGE_SINK_URL", "nats://n", "BRIDGE_DOMAIN_ID", e.Meta.Source.DomainID))
 	return cfg.Route(&cfg.Streams[0], cfg.Streams[0].Tables[0])(&event.Event{Type: e.Meta.Type})
 }
@@ -279,10 +266,7 @@ func TestEventsPageListsTheHeaders(t *testing.T) {
 func TestLinksLeadToWhatThereIs(t *testing.T) {
 	link := regexp.MustCompile(`\]\(([^):#]*)(?:#([^)]+))?\)`)
 	pages := []string{"README.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md"}
-	entries, err := os.ReadDir(top + "docs")
-	if err != nil {
-		t.Fatal(err)
-	}
+	entries := must.Get(os.ReadDir(top + "docs"))(t)
 	for _, entry := range entries {
 		if strings.HasSuffix(entry.Name(), ".md") {
 			pages = append(pages, "docs/"+entry.Name())

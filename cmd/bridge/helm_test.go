@@ -15,6 +15,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"example.org/bridge/internal/config/configtest"
+	"example.org/bridge/tests/must"
 	"example.org/bridge/tests/testenv"
 )
 
@@ -33,10 +34,7 @@ var manifests = map[string]string{"deploy/kubernetes.yaml": "sidecar", "deploy/k
 
 func example(t *testing.T, name string) string {
 	t.Helper()
-	path, err := filepath.Abs(top + "deploy/helm/examples/" + name + ".yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	path := must.Get(filepath.Abs(top + "deploy/helm/examples/" + name + ".yaml"))(t)
 	return path
 }
 
@@ -61,10 +59,7 @@ func helmTemplate(t *testing.T, chart, release string, args ...string) ([]byte, 
 
 func render(t *testing.T, args ...string) string {
 	t.Helper()
-	text, err := helmTemplate(t, chart, "bridge", args...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(helmTemplate(t, chart, "bridge", args...))(t)
 	return string(text)
 }
 
@@ -75,17 +70,12 @@ func TestHelmMakesTheManifests(t *testing.T) {
 		t.Error(err)
 	}
 	for file, name := range manifests {
-		values, err := os.ReadFile(example(t, name))
-		if err != nil {
-			t.Fatal(err)
-		}
+		values := must.Get(os.ReadFile(example(t, name)))(t)
 		intro, _, _ := strings.Cut(string(values), "\n\n")
 		rendered := strings.TrimPrefix(helmSource.ReplaceAllString(render(t, "-f", example(t, name)), ""), "---\n")
 		want := intro + "\n#\n# Made from the chart by `" + updateManifests + "`, with the values of deploy/helm/examples/" + name + ".yaml.\n" + rendered
 		if *update {
-			if err := os.WriteFile(top+file, []byte(want), 0o644); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, os.WriteFile(top+file, []byte(want), 0o644))
 		}
 		if got := page(t, file); got != want {
 			t.Errorf("%s is not what the chart says: run %s", file, updateManifests)
@@ -135,9 +125,7 @@ func mustBeStrict(t *testing.T, text string) {
 		core = append(core, document)
 	}
 	file := filepath.Join(t.TempDir(), "manifests.yaml")
-	if err := os.WriteFile(file, []byte(strings.Join(core, "\n---\n")), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(file, []byte(strings.Join(core, "\n---\n")), 0o600))
 	// No further field is allowed.
 	if _, err := testenv.Fetched("kubernetes-validate", "python-kubernetes", "bin/kubernetes-validate", "--strict", "-k", kubernetesVersion, file).Try(t); err != nil {
 		t.Errorf("%v\n%s", err, text)
@@ -166,9 +154,7 @@ func mustKnowVariables(t *testing.T, container tree) {
 			value = certs.CA
 		case strings.HasSuffix(name, "_FILE"):
 			file := filepath.Join(t.TempDir(), "secret")
-			if err := os.WriteFile(file, []byte("mysql://bridge:secret@db.example:3306/shop"), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, os.WriteFile(file, []byte("mysql://bridge:secret@db.example:3306/shop"), 0o600))
 			value = file
 		}
 		env[name] = strings.ReplaceAll(value, "$(POD_INDEX)", "0")
@@ -232,9 +218,7 @@ func TestHelmRulesLeadToTheRunbookThatIsGiven(t *testing.T) {
 	}
 	_, spec, _ := strings.Cut(text, "\nspec:\n")
 	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, "rules.yaml"), []byte(regexp.MustCompile(`(?m)^  `).ReplaceAllString(spec, "")), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(filepath.Join(dir, "rules.yaml"), []byte(regexp.MustCompile(`(?m)^  `).ReplaceAllString(spec, "")), 0o600))
 	if _, err := testenv.Promtool(dir, "check", "rules", "rules.yaml").Try(t); err != nil {
 		t.Error(err)
 	}
@@ -250,20 +234,13 @@ func TestHelmSidecarOfAnotherChart(t *testing.T) {
 	parent := t.TempDir()
 	write := func(name, text string) {
 		path := filepath.Join(parent, name)
-		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(text), 0o600)); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(text), 0o600)))
 	}
 	write("Chart.yaml", "apiVersion: v2\nname: shop\nversion: 1.0.0\ndependencies: [{name: bridge, version: 0.1.0}]\n")
 	write("values.yaml", values[1])
 	write("templates/deployment.yaml", snippet[1])
-	if err := os.CopyFS(filepath.Join(parent, "charts", "bridge"), os.DirFS(chart)); err != nil {
-		t.Fatal(err)
-	}
-	text, err := helmTemplate(t, parent, "shop")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.CopyFS(filepath.Join(parent, "charts", "bridge"), os.DirFS(chart)))
+	text := must.Get(helmTemplate(t, parent, "shop"))(t)
 	mustBeStrict(t, string(text))
 	if n := bytes.Count(text, []byte("kind: Deployment")); n != 1 || !bytes.Contains(text, []byte("name: shop-application")) || !bytes.Contains(text, []byte("/etc/bridge/secrets/source-url")) {
 		t.Errorf("%d workloads\n%s", n, text)
@@ -291,10 +268,8 @@ func parse(t *testing.T, text string) (all []tree) {
 func TestHelmValues(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "bridge")
 	const shown = "apiVersion: v1\nkind: ConfigMap\nmetadata: { name: notes }\ndata:\n  notes: |\n    {{- tpl (.Files.Get \"NOTES\") . | nindent 4 }}\n"
-	if err := errors.Join(os.CopyFS(dir, os.DirFS(chart)), os.Rename(filepath.Join(dir, "templates/NOTES.txt"), filepath.Join(dir, "NOTES")),
-		os.WriteFile(filepath.Join(dir, "templates/notes.yaml"), []byte(shown), 0o600)); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, errors.Join(os.CopyFS(dir, os.DirFS(chart)), os.Rename(filepath.Join(dir, "templates/NOTES.txt"), filepath.Join(dir, "NOTES")),
+		os.WriteFile(filepath.Join(dir, "templates/notes.yaml"), []byte(shown), 0o600)))
 	configtest.Recorded(t, "testdata/helm.txt", *update, func(t *testing.T, input []string) (said string) {
 		template, words, _ := strings.Cut(input[1], ": ")
 		text, err := helmTemplate(t, dir, "shop", append(strings.Fields(input[0]), "--show-only", "templates/"+template)...)

@@ -16,6 +16,7 @@ import (
 
 	"example.org/bridge/internal/config"
 	"example.org/bridge/internal/config/configtest"
+	"example.org/bridge/tests/must"
 	"example.org/bridge/tests/testenv"
 )
 
@@ -57,15 +58,10 @@ func plays(t *testing.T, recording, url, database string, exec func(string)) {
 
 func TestInitOfSQLite(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "shop.db")
-	db, err := sql.Open("sqlite", file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	db := must.Get(sql.Open("sqlite", file))(t)
 	defer db.Close()
 	exec := func(statement string) {
-		if _, err := db.Exec(statement); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(db.Exec(statement))(t)
 	}
 	url := "sqlite:" + file
 	exec("PRAGMA user_version = 1") // makes the file
@@ -81,9 +77,7 @@ func TestInitWithoutAURLInTheCommand(t *testing.T) {
 	dir, url := t.TempDir(), newShop(t).env["BRIDGE_SOURCE_URL"]
 	secret, env := filepath.Join(dir, "url"), filepath.Join(dir, "env")
 	for path, text := range map[string]string{secret: url + "\n", env: "BRIDGE_SOURCE_URL_FILE=" + secret + "\nBRIDGE_STREAMS=x\n"} {
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.WriteFile(path, []byte(text), 0o600))
 	}
 	for name, c := range map[string]struct {
 		set     settingsOf
@@ -120,9 +114,7 @@ func TestInitOfMariaDB(t *testing.T) {
 	server := testenv.MariaDB(t)
 	database, root := server.NewDatabase(t), server.Root(t)
 	exec := func(statement string) {
-		if _, err := root.Exec(statement); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(root.Exec(statement))(t)
 	}
 	user := "init_" + database
 	exec("CREATE USER '" + user + "'@'%' IDENTIFIED BY 'p:w@1'")
@@ -153,10 +145,7 @@ func runDemo(t *testing.T, words, env []string, args ...string) (status int, out
 	}
 	stdout, stderr := &interrupting{words: words, cancel: cancel}, new(bytes.Buffer)
 	status = newProcess(env, stdout, stderr).run(ctx, append([]string{"demo"}, args...))
-	entries, err := os.ReadDir(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	entries := must.Get(os.ReadDir(dir))(t)
 	for _, e := range entries {
 		left = append(left, filepath.Join(dir, e.Name()))
 	}
@@ -184,14 +173,8 @@ func TestDemo(t *testing.T) {
 	if !regexp.MustCompile(`nats sub 'eiffel\.>' -s nats://127\.0\.0\.1:\d+\n`).MatchString(out) {
 		t.Errorf("it does not say how to subscribe\n%s", out)
 	}
-	text, err := os.ReadFile(filepath.Join(left[0], "bridge.env"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	cfg, err := config.Load(strings.Split(strings.TrimSpace(string(text)), "\n"), &config.Redactor{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile(filepath.Join(left[0], "bridge.env")))(t)
+	cfg := must.Get(config.Load(strings.Split(strings.TrimSpace(string(text)), "\n"), &config.Redactor{}))(t)
 	if _, err := os.Stat(cfg.Sources[0].Addr); err != nil {
 		t.Error(err)
 	}

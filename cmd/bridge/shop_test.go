@@ -18,6 +18,7 @@ import (
 	"example.org/bridge/internal/app"
 	"example.org/bridge/internal/app/apptest"
 	"example.org/bridge/internal/config"
+	"example.org/bridge/tests/must"
 )
 
 // shop is a database with the commands of a bridge that publishes it.
@@ -100,10 +101,7 @@ func TestReconcileAlone(t *testing.T) {
 		before := contents(t, path)
 		s.call(exitFine, "orders orders 59 0 1 1 0 1", "reconcile --dry-run")
 		s.call(exitFine, "modified row 3, entity o3 orders orders: deleted row 60, entity o60 dry run: nothing was published", "reconcile --dry-run")
-		cfg, err := (&environment{environ: s.env.Environ(), secrets: &config.Redactor{}}).load()
-		if err != nil {
-			t.Fatal(err)
-		}
+		cfg := must.Get((&environment{environ: s.env.Environ(), secrets: &config.Redactor{}}).load())(t)
 		ctx, end := context.WithTimeout(t.Context(), time.Minute)
 		defer end()
 		o := app.InsideOptions{Config: cfg, Logger: slog.New(slog.DiscardHandler), DryRun: true}
@@ -175,17 +173,14 @@ func TestReconcileAlone(t *testing.T) {
 func contents(t *testing.T, path string) string {
 	t.Helper()
 	var all strings.Builder
-	err := filepath.WalkDir(path, func(name string, entry fs.DirEntry, err error) error {
+	must.OK(t, filepath.WalkDir(path, func(name string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() {
 			return err
 		}
 		text, err := os.ReadFile(name)
 		fmt.Fprintf(&all, "%s %d\n%s\n", name, len(text), text)
 		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 	return all.String()
 }
 

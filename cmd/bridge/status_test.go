@@ -23,15 +23,14 @@ import (
 	"example.org/bridge/internal/shard"
 	"example.org/bridge/internal/standby"
 	"example.org/bridge/internal/stream"
+	"example.org/bridge/tests/must"
 )
 
 // TestStatusText has statuses with what a person sees of them.
 func TestStatusText(t *testing.T) {
 	configtest.Recorded(t, "testdata/status.txt", *update, func(t *testing.T, input []string) string {
 		var status httpapi.Status
-		if err := json.Unmarshal([]byte(input[0]), &status); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, json.Unmarshal([]byte(input[0]), &status))
 		return statusText(&status, time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC))
 	})
 }

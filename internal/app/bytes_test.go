@@ -17,6 +17,7 @@ import (
 
 	"example.org/bridge/internal/app/apptest"
 	"example.org/bridge/internal/config/configtest"
+	"example.org/bridge/tests/must"
 )
 
 // mostBytes bounds what a row of the benchmark takes on a bus with the default format: see decision
@@ -28,22 +29,14 @@ var mostBytes = map[string]int{"kafka": 907, "jetstream": 1140}
 var heldBuses = map[string]func(*testing.T) (env configtest.Env, size func(count int) int){"kafka": heldKafka, "jetstream": heldNATS}
 
 func heldKafka(t *testing.T) (configtest.Env, func(count int) int) {
-	c, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(1, "bench"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(1, "bench")))(t)
 	t.Cleanup(c.Close)
 	return configtest.Env{"BRIDGE_SINK_URL": "kafka://" + strings.Join(c.ListenAddrs(), ",")}, func(count int) (size int) {
-		consumer, err := kgo.NewClient(kgo.SeedBrokers(c.ListenAddrs()...), kgo.ConsumeTopics("bench"), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()))
-		if err != nil {
-			t.Fatal(err)
-		}
+		consumer := must.Get(kgo.NewClient(kgo.SeedBrokers(c.ListenAddrs()...), kgo.ConsumeTopics("bench"), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart())))(t)
 		defer consumer.Close()
 		for count > 0 {
 			fetches := consumer.PollFetches(deadlineOf(t))
-			if err := fetches.Err(); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, fetches.Err())
 			fetches.EachRecord(func(r *kgo.Record) {
 				encoded := kmsg.Record{OffsetDelta: 1, Key: r.Key, Value: r.Value}
 				for _, h := range r.Headers {
@@ -59,33 +52,18 @@ func heldKafka(t *testing.T) (configtest.Env, func(count int) int) {
 }
 
 func heldNATS(t *testing.T) (configtest.Env, func(count int) int) {
-	s, err := server.NewServer(&server.Options{Host: "127.0.0.1", Port: server.RANDOM_PORT, JetStream: true, StoreDir: t.TempDir(), NoSigs: true, NoLog: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(server.NewServer(&server.Options{Host: "127.0.0.1", Port: server.RANDOM_PORT, JetStream: true, StoreDir: t.TempDir(), NoSigs: true, NoLog: true}))(t)
 	s.Start()
 	t.Cleanup(func() { s.Shutdown(); s.WaitForShutdown() })
 	if !s.ReadyForConnections(time.Minute) {
 		t.Fatal("the server does not answer")
 	}
-	conn, err := nats.Connect(s.ClientURL())
-	if err != nil {
-		t.Fatal(err)
-	}
+	conn := must.Get(nats.Connect(s.ClientURL()))(t)
 	t.Cleanup(conn.Close)
-	js, err := jetstream.New(conn)
-	if err != nil {
-		t.Fatal(err)
-	}
-	stream, err := js.CreateStream(deadlineOf(t), jetstream.StreamConfig{Name: "BENCH", Subjects: []string{"eiffel.>"}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	js := must.Get(jetstream.New(conn))(t)
+	stream := must.Get(js.CreateStream(deadlineOf(t), jetstream.StreamConfig{Name: "BENCH", Subjects: []string{"eiffel.>"}}))(t)
 	return configtest.Env{"BRIDGE_SINK_URL": s.ClientURL(), "BRIDGE_NATS_STREAM": "BENCH"}, func(count int) int {
-		last, err := stream.GetMsg(deadlineOf(t), uint64(count))
-		if err != nil {
-			t.Fatal(err)
-		}
+		last := must.Get(stream.GetMsg(deadlineOf(t), uint64(count)))(t)
 		m := nats.Msg{Subject: last.Subject, Header: last.Header, Data: last.Data}
 		return m.Size()
 	}

@@ -28,6 +28,7 @@ import (
 	"example.org/bridge/sink"
 	"example.org/bridge/source"
 	sourcememory "example.org/bridge/source/sourcetest/memory"
+	"example.org/bridge/tests/must"
 )
 
 // onBus has a household keep progress on the bus, and begin at the latest row.
@@ -92,9 +93,7 @@ func TestACopyHasTheTablesOfPatterns(t *testing.T) {
 	key := func(table string) store.Key { return store.Key{Stream: "orders", Shard: table} }
 	save := func(key store.Key, p store.Progress) {
 		p.Saved = time.UnixMicro(1)
-		if err := kept.Apply(t.Context(), &store.Batch{Shards: []store.ShardChange{{Key: key, Progress: &p}}}); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, kept.Apply(t.Context(), &store.Batch{Shards: []store.ShardChange{{Key: key, Progress: &p}}}))
 	}
 	save(key("order_*"), store.Progress{})
 	save(key("order_1"), store.Progress{Since: 7})
@@ -105,9 +104,7 @@ func TestACopyHasTheTablesOfPatterns(t *testing.T) {
 	o.Still = func(_ context.Context, do func(store.Store) error) error { return do(kept) }
 	o.Epoch = func(string) uint64 { return 9 }
 	k := buscopy.NewKeeper(o)
-	if err := k.Write(t.Context(), "orders"); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, k.Write(t.Context(), "orders"))
 	copied, err := copyOf(t.Context(), k, cfg, &cfg.Streams[0])
 	if err != nil || copied.IgnoreBelow != 7 || len(copied.Shards) != 5 {
 		t.Errorf("%+v, %v", copied, err)
@@ -156,9 +153,7 @@ func TestAStreamThatWaitsKeepsItsCopy(t *testing.T) {
 		h.isRead("b")
 		h.stop()
 		h.tables["b"].Insert("new")
-		if _, err := h.bus.Publish(t.Context(), []sink.Message{{Destination: "x.b", Key: []byte("k"), Value: []byte("another's")}}); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(h.bus.Publish(t.Context(), []sink.Message{{Destination: "x.b", Key: []byte("k"), Value: []byte("another's")}}))(t)
 		h.store, h.slow = storememory.New(), "x.b"
 		h.start()
 		h.isRead("a")

@@ -14,6 +14,7 @@ import (
 	"example.org/bridge/internal/stream"
 	"example.org/bridge/source"
 	sourcememory "example.org/bridge/source/sourcetest/memory"
+	"example.org/bridge/tests/must"
 )
 
 func newServed(t *testing.T) *household {
@@ -125,14 +126,8 @@ func newKeyed(t *testing.T, list ...source.Column) (tables, *keys) {
 		db[s.Spec(table).Table] = sourcememory.NewTable(s.Spec(table), list...)
 	}
 	cfg.Sources[0].Opener = toyDatabase{household: &household{tables: db}}
-	from, err := OpenSources(cfg, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	k, err := newKeys(cfg, &appStream{Stream: s}, from, func(d *database) chan struct{} { return d.keys })
-	if err != nil {
-		t.Fatal(err)
-	}
+	from := must.Get(OpenSources(cfg, nil))(t)
+	k := must.Get(newKeys(cfg, &appStream{Stream: s}, from, func(d *database) chan struct{} { return d.keys }))(t)
 	return db, k
 }
 
@@ -152,10 +147,7 @@ func TestReadsByKey(t *testing.T) {
 	first.Insert("C", sourcememory.Null, "similar")
 	entities := [][]byte{[]byte("c"), []byte("b"), []byte("a")}
 
-	all, err := k.Read(t.Context(), "", entities)
-	if err != nil {
-		t.Fatal(err)
-	}
+	all := must.Get(k.Read(t.Context(), "", entities))(t)
 	if all.Snapshot || all.Unproved || len(all.Rows) != 3 {
 		t.Errorf("two tables: %+v", all)
 	}
@@ -194,10 +186,7 @@ func TestReadsByKeyOfAServerThatLags(t *testing.T) {
 	entities := [][]byte{[]byte("a")}
 	unproved := func() bool {
 		t.Helper()
-		reading, err := k.Read(t.Context(), "", entities)
-		if err != nil {
-			t.Fatal(err)
-		}
+		reading := must.Get(k.Read(t.Context(), "", entities))(t)
 		return reading.Unproved
 	}
 	if unproved() {

@@ -34,6 +34,7 @@ import (
 	"example.org/bridge/internal/inspect"
 	"example.org/bridge/internal/option"
 	"example.org/bridge/source"
+	"example.org/bridge/tests/must"
 )
 
 // inspectedSource is a source that can be reached after some attempts and then finds the same about
@@ -120,10 +121,7 @@ func textLogger(w io.Writer) *slog.Logger {
 // load reads a configuration that must be right.
 func load(t *testing.T, env configtest.Env) *config.Config {
 	t.Helper()
-	cfg, err := config.Load(env.Environ(), &config.Redactor{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	cfg := must.Get(config.Load(env.Environ(), &config.Redactor{}))(t)
 	return cfg
 }
 
@@ -132,13 +130,8 @@ func found(severity inspect.Severity, subject string) inspect.Finding {
 }
 
 func TestATakenPortIsAFinding(t *testing.T) {
-	free, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := free.Close(); err != nil {
-		t.Fatal(err)
-	}
+	free := must.Get(new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0"))(t)
+	must.OK(t, free.Close())
 	other := httptest.NewServer(http.NotFoundHandler())
 	defer other.Close()
 	running := httpapitest.Serve(t, &httpapitest.Daemon{})
@@ -218,10 +211,7 @@ func TestWarningsAtTheStart(t *testing.T) {
 		"BRIDGE_STREAM_ORDERS_TIME_ZONE", "BRIDGE_STREAM_BILLS_DELETED", "BRIDGE_STREAM_BILLS_TIME_ZONE",
 	}
 	log := new(sharedLog)
-	a, err := OpenProcess(t.Context(), ProcessOptions{Config: load(t, s.Env), Logger: slog.New(slog.NewTextHandler(log, nil)), Build: build})
-	if err != nil {
-		t.Fatal(err)
-	}
+	a := must.Get(OpenProcess(t.Context(), ProcessOptions{Config: load(t, s.Env), Logger: slog.New(slog.NewTextHandler(log, nil)), Build: build}))(t)
 	if err := a.Close(); err != nil {
 		t.Error(err)
 	}
@@ -241,10 +231,7 @@ func TestWarningsAtTheStart(t *testing.T) {
 func TestAShardNamesVariables(t *testing.T) {
 	s, log := apptest.NewShop(t), new(sharedLog)
 	s.Env["BRIDGE_STREAM_ORDERS_KEY"] = "customer"
-	a, err := Open(t.Context(), Options{Config: load(t, s.Env), Logger: textLogger(log)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	a := must.Get(Open(t.Context(), Options{Config: load(t, s.Env), Logger: textLogger(log)}))(t)
 	defer start(t, a)()
 	const remedy = "correct BRIDGE_STREAM_ORDERS_KEY"
 	h, body := a.Daemon(), ""
@@ -290,10 +277,7 @@ func TestACheckBesideABridge(t *testing.T) {
 	if text := strings.Join(strings.Fields(check.Text(Examine(t.Context(), h.cfg), false)), " "); !strings.Contains(text, want) || strings.Contains(text, "another database") {
 		t.Errorf("it says %s", text)
 	}
-	families, err := h.app.Metrics().Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
+	families := must.Get(h.app.Metrics().Gather())(t)
 	for _, name := range registered() {
 		if !slices.ContainsFunc(families, func(f *dto.MetricFamily) bool { return f.GetName() == name }) {
 			t.Errorf("no %s", name)

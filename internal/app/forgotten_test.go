@@ -9,6 +9,7 @@ import (
 
 	"example.org/bridge/checkpoint/store"
 	"example.org/bridge/internal/stream"
+	"example.org/bridge/tests/must"
 )
 
 // TestAForgottenTableComesBackOnce: a table that was dropped for long and made again is published
@@ -21,10 +22,7 @@ func TestAForgottenTableComesBackOnce(t *testing.T) {
 	r.shown(t, 4, "log_2 running 4")
 	key := store.Key{Stream: "logs", Shard: "log_2"}
 	load := func() store.Image {
-		image, err := r.disk.Load(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		image := must.Get(r.disk.Load(t.Context()))(t)
 		return image
 	}
 	former := load()
@@ -60,9 +58,7 @@ func TestAForgottenTableComesBackOnce(t *testing.T) {
 			t.Errorf("marked %t: the standby takes %+v", marked, b.Shards)
 		}
 	}
-	if _, err := r.Reload(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(r.Reload(t.Context()))(t)
 	r.shown(t, 0, "log_2 running 9")
 }
 
@@ -80,18 +76,13 @@ func TestAResetOfAPattern(t *testing.T) {
 	reset := func(more string) {
 		r.end()
 		path, _ := strings.CutPrefix(s.Env["BRIDGE_CHECKPOINT_URL"], "file:")
-		kept, err := OpenStore(t.Context(), path, slog.New(slog.DiscardHandler))
-		if err != nil {
-			t.Fatal(err)
-		}
+		kept := must.Get(OpenStore(t.Context(), path, slog.New(slog.DiscardHandler)))(t)
 		image, err := kept.Load(t.Context())
 		if err == nil {
 			c := stream.Reset{Stream: "logs", Shards: []string{"log_1"}, Epoch: stream.NextEpoch(&image, time.Now()), Now: time.Now()}
 			err = kept.Apply(t.Context(), c.Batch(&image))
 		}
-		if err := errors.Join(err, kept.Close()); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, errors.Join(err, kept.Close()))
 		s.Create(t, more, 2)
 		r = newReloading(t, s)
 	}
@@ -100,9 +91,7 @@ func TestAResetOfAPattern(t *testing.T) {
 	s.Env["BRIDGE_STREAM_LOGS_START"] = "latest"
 	reset("log_4")
 	r.shown(t, 0, "log_1 running 3", "log_2 gone 0", "log_3 running 2", "log_4 running 2")
-	if _, err := r.Reload(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(r.Reload(t.Context()))(t)
 	r.shown(t, 0, "log_1 running 3", "log_2 gone 0", "log_3 running 2", "log_4 running 2")
 	s.Create(t, "log_5", 1)
 	r.shown(t, 1, "log_1 running 3", "log_2 gone 0", "log_3 running 2", "log_4 running 2", "log_5 running 1")

@@ -28,6 +28,7 @@ import (
 	sinkmemory "example.org/bridge/sink/sinktest/memory"
 	"example.org/bridge/source"
 	sourcememory "example.org/bridge/source/sourcetest/memory"
+	"example.org/bridge/tests/must"
 )
 
 // tables are those of databases in memory: of several with the name of the server and a slash.
@@ -169,13 +170,10 @@ func (h *household) newShop(server string) { h.newTable(server+"/shop.t").Move(s
 
 func (h *household) start() {
 	h.t.Helper()
-	a, err := Open(h.t.Context(), Options{
+	a := must.Get(Open(h.t.Context(), Options{
 		inside: h.inside, Config: h.cfg, Logger: textLogger(io.MultiWriter(h.t.Output(), &h.log)),
 		openStore: func(context.Context, string, *slog.Logger) (store.Store, error) { return keptStore{h.store}, nil },
-	})
-	if err != nil {
-		h.t.Fatal(err)
-	}
+	}))(h.t)
 	h.app, h.stop = a, start(h.t, a)
 }
 
@@ -260,9 +258,7 @@ type said struct {
 func (h *household) say(m *sink.Message) said {
 	h.t.Helper()
 	var body struct{ Data struct{ Name, State string } }
-	if err := json.Unmarshal(m.Value, &body); err != nil {
-		h.t.Fatal(err)
-	}
+	must.OK(h.t, json.Unmarshal(m.Value, &body))
 	if strings.HasSuffix(m.Type, "DeletedEvent") {
 		body.Data.State = "deleted"
 	}
@@ -317,9 +313,7 @@ func (h *household) history() string {
 
 func (h *household) page(table string) (page source.Page) {
 	h.t.Helper()
-	if err := h.tables[table].Read(h.t.Context(), source.Query{Limit: 1000}, &page); err != nil {
-		h.t.Fatal(err)
-	}
+	must.OK(h.t, h.tables[table].Read(h.t.Context(), source.Query{Limit: 1000}, &page))
 	return page
 }
 

@@ -14,6 +14,7 @@ import (
 	"example.org/bridge/internal/share"
 	"example.org/bridge/internal/stream"
 	"example.org/bridge/sink"
+	"example.org/bridge/tests/must"
 )
 
 func (h *household) list(state stream.RepublishState) (list *shard.RepublishStatus) {
@@ -189,9 +190,7 @@ func TestFullListOfWhatTheBusSays(t *testing.T) {
 		h.republishAll(nil)
 		h.halfListed()
 		lists, last := h.app.streams[0].feed.Lists(), h.app.streams[0].feed.Lists().Last()
-		if err := lists.End(t.Context(), last.Number, "", ""); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, lists.End(t.Context(), last.Number, "", ""))
 		h.eventually("the list begins again", func() bool {
 			list := h.list(stream.Republishing)
 			return list.List != "" && string(list.List) != last.List

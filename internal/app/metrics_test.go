@@ -18,6 +18,7 @@ import (
 	"example.org/bridge/internal/httpapi/httpapitest"
 	"example.org/bridge/internal/shard"
 	"example.org/bridge/internal/standby"
+	"example.org/bridge/tests/must"
 )
 
 var build = Build{Version: "1.2.3", Revision: "abc", Go: "go1.2"}
@@ -37,10 +38,7 @@ func newMetrics(t *testing.T, more ...string) string {
 // metricsOf returns what /metrics says of the bridge of a shop that has not run yet.
 func metricsOf(t *testing.T, s *apptest.Shop) string {
 	t.Helper()
-	a, err := Open(t.Context(), Options{Config: load(t, s.Env), Logger: textLogger(t.Output()), Build: build})
-	if err != nil {
-		t.Fatal(err)
-	}
+	a := must.Get(Open(t.Context(), Options{Config: load(t, s.Env), Logger: textLogger(t.Output()), Build: build}))(t)
 	t.Cleanup(func() {
 		if err := a.Close(); err != nil {
 			t.Error(err)
@@ -170,10 +168,7 @@ func registered() (there described) {
 }
 
 func TestReferenceListsTheMetrics(t *testing.T) {
-	page, err := os.ReadFile("../../docs/reference.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	page := must.Get(os.ReadFile("../../docs/reference.md"))(t)
 	there := registered()
 	_, table, _ := strings.Cut(string(page), "\n## Metrics\n")
 	var listed []string
@@ -192,10 +187,7 @@ func TestBoardAndAlertsAskForWhatThereIs(t *testing.T) {
 	t.Parallel()
 	body := newMetrics(t)
 	for _, file := range []string{"grafana/bridge.json", "prometheus/rules.yaml"} {
-		text, err := os.ReadFile("../../deploy/" + file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := must.Get(os.ReadFile("../../deploy/" + file))(t)
 		for _, name := range regexp.MustCompile(`\b(?:go|process)_[a-z_]+\b`).FindAllString(string(text), -1) {
 			if !strings.Contains(body, "\n# TYPE "+name+" ") {
 				t.Errorf("%s asks for %s, which is not there", file, name)

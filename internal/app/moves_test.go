@@ -10,6 +10,7 @@ import (
 	"example.org/bridge/internal/httpapi"
 	"example.org/bridge/internal/shard"
 	"example.org/bridge/reconcile"
+	"example.org/bridge/tests/must"
 )
 
 // moves are lives of the entity M, whose row in d_0 is active and published. Each calls meanwhile
@@ -114,10 +115,7 @@ func TestEntitiesThatMove(t *testing.T) {
 // pause pauses a table of the stream, or has it go on, empty for all.
 func (s *household) pause(table string, resume bool) httpapi.Paused {
 	s.t.Helper()
-	done, err := s.app.Daemon().Pause(s.t.Context(), httpapi.PauseRequest{Stream: "moves", Table: table, Resume: resume})
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	done := must.Get(s.app.Daemon().Pause(s.t.Context(), httpapi.PauseRequest{Stream: "moves", Table: table, Resume: resume}))(s.t)
 	return done
 }
 
@@ -200,7 +198,7 @@ func TestAPauseIsAsTheStoreSays(t *testing.T) {
 	ctx, leave := context.WithCancel(t.Context())
 	synced, broken := 0, errors.New("the disk is broken")
 	var fails error
-	a, err := Open(t.Context(), Options{Config: s.cfg, Logger: textLogger(t.Output()), openStore: func(context.Context, string, *slog.Logger) (store.Store, error) {
+	a := must.Get(Open(t.Context(), Options{Config: s.cfg, Logger: textLogger(t.Output()), openStore: func(context.Context, string, *slog.Logger) (store.Store, error) {
 		return syncedStore{keptStore{s.store}, func(ctx context.Context) error {
 			if _, limited := ctx.Deadline(); !limited || ctx.Err() != nil {
 				// It is not that of the pause.
@@ -210,10 +208,7 @@ func TestAPauseIsAsTheStoreSays(t *testing.T) {
 			synced++
 			return errors.Join(fails, ctx.Err())
 		}}, nil
-	}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}}))(t)
 	s.app = a
 	defer start(t, a)()
 	s.eventually("it runs", func() bool {

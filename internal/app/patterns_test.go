@@ -17,6 +17,7 @@ import (
 	"example.org/bridge/internal/stream"
 	"example.org/bridge/reconcile"
 	"example.org/bridge/source"
+	"example.org/bridge/tests/must"
 )
 
 // logs returns the tables of the stream logs, each with its state and position, and how many rows
@@ -185,9 +186,7 @@ func TestATableThatIsFoundLetsStoppedStreamsBe(t *testing.T) {
 		t.Errorf("%+v", third)
 	}
 	s.Env["BRIDGE_STREAM_LOGS_DEAD_LETTER_LIMIT"] = "0"
-	if _, err := r.Reload(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(r.Reload(t.Context()))(t)
 	for _, table := range []string{"log_1", "log_2", "log_3"} {
 		is(table, shard.Running)
 	}
@@ -231,22 +230,15 @@ func TestTablesThatComeOneByOne(t *testing.T) {
 // behind these, and another one of its name from its first row.
 func TestATableThatIsGoneAtALoss(t *testing.T) {
 	rebuild := func(t *testing.T, path string) {
-		kept, err := OpenStore(t.Context(), path, slog.New(slog.DiscardHandler))
-		if err != nil {
-			t.Fatal(err)
-		}
+		kept := must.Get(OpenStore(t.Context(), path, slog.New(slog.DiscardHandler)))(t)
 		image, err := kept.Load(t.Context())
 		if err == nil {
 			err = kept.Apply(t.Context(), stream.Rebuild(&image, "logs", time.Now()))
 		}
-		if err := errors.Join(err, kept.Close()); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, errors.Join(err, kept.Close()))
 	}
 	remove := func(t *testing.T, path string) {
-		if err := os.RemoveAll(path); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.RemoveAll(path))
 	}
 	for name, lose := range map[string]func(t *testing.T, path string){"nothing": func(*testing.T, string) {}, "the progress": rebuild, "the folder": remove} {
 		t.Run(name+" is lost", func(t *testing.T) {
@@ -312,10 +304,7 @@ func TestAPatternThatMatchesNothing(t *testing.T) {
 	s.Exec(t, "DROP TABLE log_1")
 	until(t, "log_1 is gone", func() any { return r.log }, func() bool { got, _ := r.logs(); return slices.Equal(got, []string{"log_1 gone 0"}) })
 	live := func() (n int) {
-		entries, err := r.disk.ByRow(t.Context(), store.Key{Stream: "logs", Shard: "log_1"}, 0, 9, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		entries := must.Get(r.disk.ByRow(t.Context(), store.Key{Stream: "logs", Shard: "log_1"}, 0, 9, nil))(t)
 		for i := range entries {
 			if entries[i].Entry.State == store.Live {
 				n++
@@ -331,9 +320,7 @@ func TestAPatternThatMatchesNothing(t *testing.T) {
 	if n := live(); n != 2 {
 		t.Errorf("%d entities are live before a person agrees", n)
 	}
-	if _, err := r.Daemon().Reconcile("logs", reconcile.Mode{AllowDeletes: true}); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(r.Daemon().Reconcile("logs", reconcile.Mode{AllowDeletes: true}))(t)
 	until(t, "its entities are deleted", func() any { return r.log }, func() bool { return live() == 0 })
 }
 

@@ -25,6 +25,7 @@ import (
 	"example.org/bridge/internal/stream"
 	"example.org/bridge/source"
 	sourcememory "example.org/bridge/source/sourcetest/memory"
+	"example.org/bridge/tests/must"
 )
 
 // reloading is a process whose configuration is env at each reload.
@@ -115,9 +116,7 @@ func TestAReload(t *testing.T) {
 	s.Env["BRIDGE_STREAM_ORDERS_KIND"], s.Env["BRIDGE_STREAM_ORDERS_KEY"] = "capability", "name"
 	delete(s.Env, "BRIDGE_STREAM_BILLS_TABLE")
 	delete(s.Env, "BRIDGE_STREAM_BILLS_KIND")
-	if _, err := client.Reload(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(client.Reload(t.Context()))(t)
 	r.published(t, "orders", 61)
 	if rows := r.Daemon().Status().Streams[0].Shards[0].Published.Rows; rows != 1 {
 		t.Errorf("%d rows were published by the stream that came back", rows)
@@ -164,9 +163,7 @@ func TestAReloadOfLimits(t *testing.T) {
 
 	// A reload of something else keeps them.
 	s.Env["BRIDGE_SOURCE_CONNECTIONS"], s.Env["BRIDGE_POLL_INTERVAL"] = "6", "11ms"
-	if _, err := client.Reload(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(client.Reload(t.Context()))(t)
 	if r.now.Load() == app {
 		t.Error("the app goes on with the former poll interval")
 	}
@@ -257,12 +254,9 @@ func (h *household) process() *Process {
 	h.stop()
 	h.stop = func() {}
 	h.cfg.HTTPAddr = "127.0.0.1:0"
-	p, err := OpenProcess(h.t.Context(), ProcessOptions{
+	p := must.Get(OpenProcess(h.t.Context(), ProcessOptions{
 		Config: h.cfg, Logger: textLogger(io.MultiWriter(h.t.Output(), &h.log)), Build: build, Load: func() (*config.Config, error) { return h.cfg, nil },
-	})
-	if err != nil {
-		h.t.Fatal(err)
-	}
+	}))(h.t)
 	return p
 }
 
@@ -393,9 +387,7 @@ func TestAReloadInAGroupReconcilesNothing(t *testing.T) {
 		a := p.now.Load()
 		return !slices.ContainsFunc(a.shards, func(sh *shard.Shard) bool { _, due := sh.ReconcileDue(); return due })
 	})
-	if _, err := p.Reload(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(p.Reload(t.Context()))(t)
 	h.insert("d_0", "N", "two")
 	h.published("N", "two")
 	if reconciles() {
@@ -412,9 +404,7 @@ func TestAReloadThatTakesLong(t *testing.T) {
 	r := newReloading(t, s)
 	r.published(t, "orders", 60)
 	path, load, loads := filepath.Join(t.TempDir(), "token"), r.opts.Load, make(chan struct{})
-	if err := os.WriteFile(path, []byte("0123456789abcdef"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(path, []byte("0123456789abcdef"), 0o600))
 	delete(s.Env, "BRIDGE_HTTP_TOKEN")
 	s.Env["BRIDGE_HTTP_TOKEN_FILE"] = path
 	r.opts.Load = func() (*config.Config, error) { <-loads; return load() }
@@ -428,9 +418,7 @@ func TestAReloadThatTakesLong(t *testing.T) {
 	}
 	close(loads)
 	until(t, "it ends", func() any { return r.log }, func() bool { return strings.Contains(r.log.String(), "configuration reloaded") })
-	if err := os.WriteFile(path, []byte("fedcba9876543210"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(path, []byte("fedcba9876543210"), 0o600))
 	if token, err := r.token(); err != nil || token != "fedcba9876543210" {
 		t.Errorf("the token is %q, %v", token, err)
 	}

@@ -12,16 +12,14 @@ import (
 	"example.org/bridge/internal/httpapi/httpapitest"
 	"example.org/bridge/internal/shard"
 	"example.org/bridge/reconcile"
+	"example.org/bridge/tests/must"
 )
 
 // TestDaemonReconciles holds what HTTP shows of a reconcile against what happens.
 func TestDaemonReconciles(t *testing.T) {
 	t.Parallel()
 	s := apptest.NewShop(t)
-	a, err := Open(t.Context(), Options{Config: load(t, s.Env), Logger: textLogger(t.Output())})
-	if err != nil {
-		t.Fatal(err)
-	}
+	a := must.Get(Open(t.Context(), Options{Config: load(t, s.Env), Logger: textLogger(t.Output())}))(t)
 	h, registry := a.Daemon(), a.Metrics()
 	defer start(t, a)()
 	now := func() shard.Status { return h.Status().Streams[0].Shards[0] }
@@ -108,10 +106,7 @@ func TestDaemonReconciles(t *testing.T) {
 // gathered returns the values of gauges and counters, by name and the values of their labels.
 func gathered(t *testing.T, from prometheus.Gatherer) map[string]float64 {
 	t.Helper()
-	families, err := from.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
+	families := must.Get(from.Gather())(t)
 	values := make(map[string]float64)
 	for _, f := range families {
 		for _, m := range f.GetMetric() {

@@ -10,15 +10,14 @@ import (
 	"example.org/bridge/internal/shard"
 	"example.org/bridge/internal/stream"
 	"example.org/bridge/sink"
+	"example.org/bridge/tests/must"
 )
 
 // republish asks for rows of the stream, and fails the test unless the outcome is the one wanted.
 func (h *household) republish(r httpapi.RepublishRequest, want error) (done httpapi.Republished) {
 	h.t.Helper()
 	r.Stream = "moves"
-	if err := r.Check(); err != nil {
-		h.t.Fatal(err)
-	}
+	must.OK(h.t, r.Check())
 	done, err := h.app.Daemon().Republish(h.t.Context(), r)
 	if !errors.Is(err, want) {
 		h.t.Fatalf("%+v: %v", r, err)

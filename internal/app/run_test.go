@@ -16,6 +16,7 @@ import (
 	"example.org/bridge/internal/app/apptest"
 	"example.org/bridge/internal/config"
 	"example.org/bridge/source/sourcetest"
+	"example.org/bridge/tests/must"
 )
 
 // sharedLog is a log that several goroutines write.
@@ -55,10 +56,7 @@ func start(t *testing.T, a runner) (stop func()) {
 // runUntil runs an app until its log has a text, and ends it in good order.
 func runUntil(t *testing.T, cfg *config.Config, log *sharedLog, text string) {
 	t.Helper()
-	a, err := OpenProcess(t.Context(), ProcessOptions{Config: cfg, Logger: slog.New(slog.NewTextHandler(log, nil)), Build: build})
-	if err != nil {
-		t.Fatal(err)
-	}
+	a := must.Get(OpenProcess(t.Context(), ProcessOptions{Config: cfg, Logger: slog.New(slog.NewTextHandler(log, nil)), Build: build}))(t)
 	stop := start(t, a)
 	until(t, "the log has "+text, func() any { return log.String() }, func() bool { return strings.Contains(log.String(), text) })
 	stop()
@@ -149,13 +147,10 @@ func TestAReloadWaitsForNoOtherServer(t *testing.T) {
 		s.stop()
 		s.away.Store("a", true)
 		began := time.Now()
-		a, err := Open(t.Context(), Options{
+		a := must.Get(Open(t.Context(), Options{
 			Config: s.cfg, Logger: textLogger(t.Output()), former: &legacy{busy: map[store.Key]bool{{Stream: "moves", Shard: "b/shop.t"}: true}},
 			openStore: func(context.Context, string, *slog.Logger) (store.Store, error) { return keptStore{s.store}, nil },
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		}))(t)
 		s.app = a
 		stop := start(t, a)
 		defer stop()

@@ -22,6 +22,7 @@ import (
 	"example.org/bridge/internal/shard"
 	"example.org/bridge/internal/stream"
 	"example.org/bridge/source"
+	"example.org/bridge/tests/must"
 )
 
 // exchange gives a server the rows of another database, which is on a server of a name.
@@ -148,10 +149,7 @@ func TestAServerWhoseTablesAreStoppedIsCompared(t *testing.T) {
 	s.stops("b/shop.t")
 	s.stop()
 	s.away.Store("b", true)
-	a, err := Open(t.Context(), Options{Config: s.cfg, Logger: textLogger(t.Output()), former: s.app.legacy()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	a := must.Get(Open(t.Context(), Options{Config: s.cfg, Logger: textLogger(t.Output()), former: s.app.legacy()}))(t)
 	s.app, s.stop = a, start(t, a)
 	s.insert("a/shop.t", "agnes", "while b is away")
 	s.published("agnes", "while b is away")
@@ -210,10 +208,7 @@ func TestNoServerIsTheOne(t *testing.T) {
 func TestPatternsAlone(t *testing.T) {
 	s := newServers(t)
 	s.configure(serversEnv("BRIDGE_STREAM_MOVES_TABLE", "a/shop.*,b/shop.*"))
-	sources, err := OpenSources(s.cfg, slog.New(slog.DiscardHandler))
-	if err != nil {
-		t.Fatal(err)
-	}
+	sources := must.Get(OpenSources(s.cfg, slog.New(slog.DiscardHandler)))(t)
 	e := &entitlement{of: &admissions{parts: &parts{sources: sources}, cfg: s.cfg}}
 	for i, away := range [][]string{{"a", "b"}, {"a"}, nil} {
 		s.away.Clear()
@@ -255,10 +250,7 @@ func (replicas) Inspect(context.Context, []source.Expected, int) (found source.I
 // would lose its rows, so that is not told without the condition.
 func TestReplicasWithOneDatabaseName(t *testing.T) {
 	s := newServers(t)
-	sources, err := OpenSources(s.cfg, slog.New(slog.DiscardHandler))
-	if err != nil {
-		t.Fatal(err)
-	}
+	sources := must.Get(OpenSources(s.cfg, slog.New(slog.DiscardHandler)))(t)
 	for _, d := range sources.all {
 		d.from = replicas{d.from.(toyDatabase)}
 		findings := inspectSource(t.Context(), s.cfg, sources, d.Source, nil, slog.New(slog.DiscardHandler)).Server.Findings
@@ -276,10 +268,7 @@ func TestAMissingFileNamesItsVariable(t *testing.T) {
 		"BRIDGE_STREAMS": "orders", "BRIDGE_STREAM_ORDERS_TABLE": "a/orders", "BRIDGE_STREAM_ORDERS_KIND": "release",
 	}
 	cfg := load(t, env)
-	sources, err := OpenSources(cfg, slog.New(slog.DiscardHandler))
-	if err != nil {
-		t.Fatal(err)
-	}
+	sources := must.Get(OpenSources(cfg, slog.New(slog.DiscardHandler)))(t)
 	defer func() { _ = sources.Close() }()
 	text := config.Text(sources.all[0].probe.Ready(t.Context()))
 	if !strings.Contains(text, "BRIDGE_SOURCE_A_URL") || strings.Contains(text, "BRIDGE_SOURCE_URL") {
@@ -315,9 +304,7 @@ func TestOneFileUnderTwoNames(t *testing.T) {
 	shop := apptest.NewShop(t)
 	file := strings.TrimPrefix(shop.Env["BRIDGE_SOURCE_URL"], "sqlite://")
 	link := filepath.Join(t.TempDir(), "link.db")
-	if err := os.Symlink(file, link); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.Symlink(file, link))
 	delete(shop.Env, "BRIDGE_SOURCE_URL")
 	maps.Copy(shop.Env, configtest.Env{
 		"BRIDGE_SOURCES": "a,b", "BRIDGE_SOURCE_A_URL": "sqlite://" + file, "BRIDGE_SOURCE_B_URL": "sqlite://" + link, "BRIDGE_STREAM_ORDERS_TABLE": "a/orders,b/orders",
@@ -329,9 +316,7 @@ func TestOneFileUnderTwoNames(t *testing.T) {
 	}
 	defer func() { _ = sources.Close() }()
 	var p source.Page
-	if err := sources.Shard(cfg.Streams[0].Spec("a/orders")).Read(t.Context(), source.Query{Limit: 1}, &p); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, sources.Shard(cfg.Streams[0].Spec("a/orders")).Read(t.Context(), source.Query{Limit: 1}, &p))
 	err = sources.Shard(cfg.Streams[0].Spec("b/orders")).Read(t.Context(), source.Query{Limit: 1}, &p)
 	if err == nil || !strings.Contains(config.Text(err), "BRIDGE_SOURCE_A_URL lead to one server") {
 		t.Errorf("the same file is read as another one: %v", err)
@@ -351,9 +336,7 @@ func TestServersThatNothingTellsApart(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := sources.meet(sources.all[0], server); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, sources.meet(sources.all[0], server))
 		err = sources.meet(sources.all[1], server)
 		if text := config.Text(err); !strings.Contains(text, "lead to one server") || strings.Contains(text, "SET GLOBAL server_id") != want {
 			t.Errorf("%s: %s", server, text)
@@ -368,10 +351,7 @@ func TestServersThatNothingTellsApart(t *testing.T) {
 func (s *household) command(batch func(epoch uint64) (*store.Batch, error)) {
 	s.t.Helper()
 	s.stop()
-	image, err := s.store.Load(s.t.Context())
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	image := must.Get(s.store.Load(s.t.Context()))(s.t)
 	b, err := batch(stream.NextEpoch(&image, time.Now()))
 	if err == nil {
 		err = s.store.Apply(s.t.Context(), b)

@@ -35,6 +35,7 @@ import (
 	"example.org/bridge/internal/stream"
 	"example.org/bridge/reconcile"
 	"example.org/bridge/sink"
+	"example.org/bridge/tests/must"
 )
 
 // TestStates: the worst state of its shards is that of a stream, and a guard makes one degraded.
@@ -79,9 +80,7 @@ func TestWhatAShardNeeds(t *testing.T) {
 	})}
 	_, body := httpapitest.Request(t, h, "GET", "/api/v1/status")
 	var status httpapi.Status
-	if err := json.Unmarshal([]byte(body), &status); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, json.Unmarshal([]byte(body), &status))
 	is := func(what string, holds bool) {
 		if !holds {
 			t.Errorf("not so: %s: %s", what, body)
@@ -114,10 +113,7 @@ func TestEveryCauseHasARemedy(t *testing.T) {
 	if got := remedyOf(&shard.Status{State: shard.Starting}); !strings.Contains(got, "bridge health --ready") {
 		t.Errorf("a start that takes long has the remedy %q", got)
 	}
-	page, err := os.ReadFile("../../docs/operations.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	page := must.Get(os.ReadFile("../../docs/operations.md"))(t)
 	for _, cause := range []shard.Cause{
 		shard.CauseMissing, shard.CauseDenied, shard.CauseUnfit, shard.CauseIDsReused, shard.CauseConfiguration, shard.CauseSchema, shard.CauseBusLost,
 		shard.CauseBusUnreadable, shard.CauseSuperseded, shard.CauseRefused, shard.CauseDeadLetterLimit, shard.CauseBadValue, shard.CauseCheckpoint, shard.CauseOther,
@@ -176,9 +172,7 @@ func TestWhatIsAwayShows(t *testing.T) {
 			if (health{a}).addDependencies(&status); status.Checkpoint.Answers != nil {
 				t.Error("the checkpoint was not saved yet")
 			}
-			if err := committer.Sync(t.Context(), new(store.Batch)); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, committer.Sync(t.Context(), new(store.Batch)))
 			if on := map[bool]*outage.Log{false: faults, true: ofBus}[c.ofBus]; c.fault != "" {
 				on.Fail(c.fault, refused)
 			}
@@ -289,10 +283,7 @@ func TestAdvertised(t *testing.T) {
 		"0.0.0.0:8080":   "127.0.0.1:8080",
 		"[::]:8080":      "127.0.0.1:8080",
 	} {
-		addr, err := net.ResolveTCPAddr("tcp", listens)
-		if err != nil {
-			t.Fatal(err)
-		}
+		addr := must.Get(net.ResolveTCPAddr("tcp", listens))(t)
 		if got := advertised(t.Context(), addr, bus); got != want {
 			t.Errorf("%s is reached at %s, want %s", listens, got, want)
 		}

@@ -6,15 +6,14 @@ import (
 
 	"example.org/bridge/internal/buscopy"
 	"example.org/bridge/internal/share"
+	"example.org/bridge/tests/must"
 	"example.org/bridge/tests/script"
 )
 
 func joined(t *testing.T, f *fleet, of share.Share) *buscopy.Generations {
 	t.Helper()
 	g := buscopy.NewGenerations(buscopy.GenerationsOptions{Bucket: f.bucket, Domain: "d", Share: of, Host: "h"})
-	if err := g.Join(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, g.Join(t.Context()))
 	return g
 }
 

@@ -124,9 +124,7 @@ func (s *ship) ends() {
 // expect fails the test unless these processes work, and the others do not.
 func expect(t *testing.T, all []*ship, want ...*ship) {
 	t.Helper()
-	if err := backoff.Pause(t.Context(), 10*time.Second); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, backoff.Pause(t.Context(), 10*time.Second))
 	for _, s := range all {
 		if got := s.works(); got != slices.Contains(want, s) {
 			t.Errorf("share %q works: %v, it waits for: %s", s.share, got, s.reason())
@@ -193,9 +191,7 @@ func TestAProcessThatStandsStill(t *testing.T) {
 		f := newFleet(t)
 		// One has joined, and is about to publish.
 		still := f.ship(0, 1)
-		if err := still.Join(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, still.Join(t.Context()))
 		next := []*ship{f.ship(0, 2).begins(), f.ship(1, 2).begins()}
 		expect(t, next)
 		time.Sleep(time.Minute)
@@ -229,9 +225,7 @@ func TestAnEntryThatCannotBeRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFleet(t)
 		put := func(key string) {
-			if err := f.bucket.Put(t.Context(), "d.-shares."+key, nil); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, f.bucket.Put(t.Context(), "d.-shares."+key, nil))
 		}
 		put("xlater.1")
 		one := f.ship(0, 1).begins()
@@ -286,9 +280,7 @@ func TestBehindTheBarrier(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			f := newFleet(t)
 			former := f.ship(0, 1)
-			if err := former.Join(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, former.Join(t.Context()))
 			var permitted error
 			begins := func() {
 				former.takes()

@@ -23,6 +23,7 @@ import (
 	"example.org/bridge/internal/buscopy/buckettest"
 	"example.org/bridge/internal/stream"
 	"example.org/bridge/source"
+	"example.org/bridge/tests/must"
 	"example.org/bridge/tests/testall"
 )
 
@@ -72,16 +73,12 @@ func (w *writer) saves(stream string, position uint64, parts ...store.Part) {
 
 func (w *writer) applies(b *store.Batch) {
 	w.t.Helper()
-	if err := w.store.Apply(w.t.Context(), b); err != nil {
-		w.t.Fatal(err)
-	}
+	must.OK(w.t, w.store.Apply(w.t.Context(), b))
 }
 
 func (w *writer) decided(stream string) {
 	w.t.Helper()
-	if err := w.Decided(w.t.Context(), stream, "t", 0); err != nil {
-		w.t.Fatal(err)
-	}
+	must.OK(w.t, w.Decided(w.t.Context(), stream, "t", 0))
 }
 
 func (w *writer) writes(stream string) error { return w.Write(w.t.Context(), stream) }
@@ -174,9 +171,7 @@ func TestAFormerProcessReplacesNothing(t *testing.T) {
 	mustLoad(t, b, 20, 6)
 	for i := range uint64(3) {
 		former.saves("facts", 30+i)
-		if err := former.writes("facts"); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, former.writes("facts"))
 		mustLoad(t, b, 20, 6)
 	}
 	third := newWriter(t, b, 7)
@@ -230,9 +225,7 @@ func TestACopyIsWholeOrPassedOver(t *testing.T) {
 			mustLoad(t, b, whole, 5)
 			// The bus is back, and the process was not killed.
 			w.saves("facts", 9, noise(1<<19))
-			if err := w.writes("facts"); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, w.writes("facts"))
 			mustLoad(t, b, 9, 5)
 		}
 	}
@@ -271,9 +264,7 @@ func TestStreamsThatStartTogether(t *testing.T) {
 		k := keeper(first)
 		for i := range streams {
 			first.saves(streams[i].Name, uint64(i+1))
-			if err := k.Write(t.Context(), streams[i].Name); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, k.Write(t.Context(), streams[i].Name))
 		}
 		k = keeper(newWriter(t, memory, 6))
 		var loading sync.WaitGroup
@@ -343,9 +334,7 @@ func TestCopiesThatCannotBeRead(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			b := new(buckettest.Memory)
-			if err := b.Put(t.Context(), "shop=2Eeu.facts.9.0.0", []byte(c.value)); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, b.Put(t.Context(), "shop=2Eeu.facts.9.0.0", []byte(c.value)))
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 			defer cancel()
 			w := newWriter(t, b, 5)
@@ -370,9 +359,7 @@ func TestTheFormOfAnEntry(t *testing.T) {
 		`H4sIAAAAAAAE/yzPQUvDUBAE4P8y561s8CAu9KCWgqilNJ6UHp7Ntn2Qvie7G0VC/rsYhDkMDHwwI3Z6yh6WItfikDL0PaE9J+sc8j5iky4KQYCwtXoydYeM2FbPkWuBNE` +
 		`x4GMyrQUa81C4fs3YQgPC4gvBEaCNZaAcJG5Sw7ms1yDWhzeWgECY8128IE9qSPv1cAzJinc0D85o8/qn0pX96c3vDC24W3Lwyy5wrZubmDYSdHmo55F5Xg0KOqXedCNtk4f` +
 		`Opp1w6SEPYDJcPtbne/4Q6BHq3XGLaT/vpNwAA//8gTU6WHQEAAA=="}`
-	if err := b.Put(t.Context(), "shop=2Eeu.facts.9.0.0", []byte(value)); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, b.Put(t.Context(), "shop=2Eeu.facts.9.0.0", []byte(value)))
 	c, _ := newWriter(t, b, 10).loads("facts")
 	want := []buscopy.Shard{{
 		Name: "t", Progress: store.Progress{Position: 10, Started: true, Floor: 3, Saved: time.UnixMicro(10).UTC()},
@@ -407,9 +394,7 @@ func TestRun(t *testing.T) {
 		step(1, 60, 2)
 		step(2, 5, 3)
 		entries, _ := b.Entries(ctx, "")
-		if err := b.Delete(ctx, keys(entries)); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, b.Delete(ctx, keys(entries)))
 		step(2, 600, 5)
 		mustLoad(t, b, 2, 5)
 		w.saves("states", 3, noise(1<<20))

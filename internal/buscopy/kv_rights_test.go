@@ -11,6 +11,7 @@ import (
 	"example.org/bridge/internal/buscopy"
 	"example.org/bridge/internal/natskv"
 	sinkjetstream "example.org/bridge/sink/jetstream"
+	"example.org/bridge/tests/must"
 	"example.org/bridge/tests/testenv"
 )
 
@@ -18,10 +19,7 @@ import (
 // one that making it needs besides.
 func documented(t *testing.T) (all []string, create string) {
 	t.Helper()
-	page, err := os.ReadFile("../../docs/how-to.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	page := must.Get(os.ReadFile("../../docs/how-to.md"))(t)
 	for _, right := range regexp.MustCompile("`(\\$(?:KV|JS)\\.[^`]*)`").FindAllStringSubmatch(string(page), -1) {
 		switch subject := right[1]; {
 		case subject == "$JS.API.STREAM.CREATE.KV_bridge-progress":
@@ -50,13 +48,10 @@ func TestRights(t *testing.T) {
 		`  { user: wrong, password: a, permissions: { publish: ["$JS.API.STREAM.INFO.>"], subscribe: ["_INBOX.>"] } }`,
 		`] }`))
 	as := func(user string, giveUp time.Duration) *buscopy.Messages {
-		bus, err := sinkjetstream.Open(sinkjetstream.Options{
+		bus := must.Get(sinkjetstream.Open(sinkjetstream.Options{
 			Connection: sinkjetstream.Connection{URLs: []string{"nats://" + user + ":a@" + s.Addr()}, GiveUpAfter: giveUp},
 			Bucket:     "bridge-progress", CreateStream: true,
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		}))(t)
 		return buscopy.NewKV(bus, "bridge-progress")
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)

@@ -8,6 +8,7 @@ import (
 	"example.org/bridge/internal/buscopy"
 	"example.org/bridge/internal/buscopy/buckettest"
 	sinkjetstream "example.org/bridge/sink/jetstream"
+	"example.org/bridge/tests/must"
 	"example.org/bridge/tests/testenv"
 )
 
@@ -17,12 +18,9 @@ func newBucket() string { return fmt.Sprint("buscopy-", buckets.Add(1)) }
 
 func openKV(t *testing.T, url, bucket string) *buscopy.Messages {
 	t.Helper()
-	bus, err := sinkjetstream.Open(sinkjetstream.Options{
+	bus := must.Get(sinkjetstream.Open(sinkjetstream.Options{
 		Connection: sinkjetstream.Connection{URLs: []string{url}}, Bucket: bucket, CreateStream: true,
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))(t)
 	return buscopy.NewKV(bus, bucket)
 }
 

@@ -13,6 +13,7 @@ import (
 	"example.org/bridge/internal/buscopy"
 	"example.org/bridge/internal/buscopy/buckettest"
 	"example.org/bridge/internal/share"
+	"example.org/bridge/tests/must"
 )
 
 type sharer struct {
@@ -47,12 +48,8 @@ func (s *sharer) works(tables []string, position, next uint64) {
 			b.Shards = append(b.Shards, store.ShardChange{Key: store.Key{Stream: "facts", Shard: table}, Progress: &store.Progress{Position: position, Started: true}})
 		}
 	}
-	if err := s.store.Apply(s.t.Context(), b); err != nil {
-		s.t.Fatal(err)
-	}
-	if err := s.Write(s.t.Context(), "facts"); err != nil {
-		s.t.Fatal(err)
-	}
+	must.OK(s.t, s.store.Apply(s.t.Context(), b))
+	must.OK(s.t, s.Write(s.t.Context(), "facts"))
 }
 
 // finds returns the positions from which a process goes on, with the offset.
@@ -169,9 +166,7 @@ func TestACommandToOneShare(t *testing.T) {
 		s := newSharer(t, b, slotOf(1, i, 3), 10)
 		if i < 2 {
 			p := store.Progress{Since: uint64(100 + i), Floor: uint64(i)}
-			if err := s.store.Apply(t.Context(), &store.Batch{Shards: []store.ShardChange{{Key: store.Key{Stream: "facts", Shard: "pause"}, Progress: &p}}}); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, s.store.Apply(t.Context(), &store.Batch{Shards: []store.ShardChange{{Key: store.Key{Stream: "facts", Shard: "pause"}, Progress: &p}}}))
 		}
 		s.works([]string{"t0", "t1", "t2", "t3", "t4", "t5"}, 100, 1000)
 	}
@@ -195,9 +190,7 @@ func TestWhatTheBusHasLostOfOneShare(t *testing.T) {
 		for i, r := range []store.Registration{first, second} {
 			s := newSharer(t, b, slotOf(1, i, 2), 10)
 			r.Number, r.Stream = 2, "facts"
-			if err := s.store.Apply(t.Context(), &store.Batch{Registrations: []store.Registration{r}}); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, s.store.Apply(t.Context(), &store.Batch{Registrations: []store.Registration{r}}))
 			s.works(tables, 100, 1000)
 		}
 		c, found, err := newSharer(t, b, slotOf(2, 0, 0), 20).Load(t.Context(), "facts")
@@ -233,9 +226,7 @@ func TestAShareWithoutATable(t *testing.T) {
 	b := new(buckettest.Memory)
 	for i := range 2 {
 		s := newSharer(t, b, slotOf(1, i, 2), 10)
-		if err := s.store.Apply(t.Context(), &store.Batch{Shards: []store.ShardChange{{Key: store.Key{Stream: "facts", Shard: "pause"}, Progress: &store.Progress{Since: 5}}}}); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, s.store.Apply(t.Context(), &store.Batch{Shards: []store.ShardChange{{Key: store.Key{Stream: "facts", Shard: "pause"}, Progress: &store.Progress{Since: 5}}}}))
 		s.works([]string{"t0"}, 100, 1000)
 	}
 	with := share.Of(8, "facts", "t0")

@@ -11,6 +11,7 @@ import (
 	"example.org/bridge/internal/buscopy/buckettest"
 	"example.org/bridge/internal/inspect"
 	sinkkafka "example.org/bridge/sink/kafka"
+	"example.org/bridge/tests/must"
 	"example.org/bridge/tests/testenv"
 )
 
@@ -20,10 +21,7 @@ var topics atomic.Int64
 
 func openKafka(t *testing.T, s *testenv.KafkaServer, topic string) *sinkkafka.Sink {
 	t.Helper()
-	bus, err := sinkkafka.Open(sinkkafka.Options{Connection: sinkkafka.Connection{Brokers: s.Brokers()}, Topics: []string{topic}, Table: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	bus := must.Get(sinkkafka.Open(sinkkafka.Options{Connection: sinkkafka.Connection{Brokers: s.Brokers()}, Topics: []string{topic}, Table: true}))(t)
 	return bus
 }
 

@@ -12,14 +12,12 @@ import (
 	"example.org/bridge/internal/config/configtest"
 	"example.org/bridge/internal/inspect"
 	"example.org/bridge/source"
+	"example.org/bridge/tests/must"
 )
 
 func load(t *testing.T, env configtest.Env) *config.Config {
 	t.Helper()
-	cfg, err := config.Load(env.Environ(), &config.Redactor{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	cfg := must.Get(config.Load(env.Environ(), &config.Redactor{}))(t)
 	return cfg
 }
 
@@ -252,10 +250,7 @@ func found(severity inspect.Severity, subject string) inspect.Finding {
 
 func asJSON(t *testing.T, groups []Group) []byte {
 	t.Helper()
-	text, err := json.Marshal(NewReport(groups, strings.ToLower))
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(json.Marshal(NewReport(groups, strings.ToLower)))(t)
 	return text
 }
 
@@ -296,9 +291,7 @@ func TestPrint(t *testing.T) {
 				Findings                         []struct{ Severity, Code, Subject, What, Do, Statement string }
 			}
 		}
-		if err := json.Unmarshal(asJSON(t, groups), &got); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, json.Unmarshal(asJSON(t, groups), &got))
 		if got.Severity != "unsafe" || len(got.Groups) != 2 || got.Groups[0].Findings == nil || got.Groups[0].Severity != "ok" {
 			t.Errorf("%+v", got)
 		}

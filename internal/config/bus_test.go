@@ -12,6 +12,7 @@ import (
 
 	"example.org/bridge/internal/config/configtest"
 	"example.org/bridge/internal/driver"
+	"example.org/bridge/tests/must"
 )
 
 func TestProgressOnTheBus(t *testing.T) {
@@ -138,10 +139,7 @@ func TestTrace(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			cfg, err := traced(t, &Redactor{}, c.variables...)
-			if err != nil {
-				t.Fatal(err)
-			}
+			cfg := must.Get(traced(t, &Redactor{}, c.variables...))(t)
 			got := *cfg.Trace
 			if got.Endpoint != c.want.Endpoint || got.Timeout != c.want.Timeout || got.TLS != c.want.TLS || got.Headers != nil {
 				t.Errorf("got %+v, want %+v", got, c.want)

@@ -22,6 +22,7 @@ import (
 	"example.org/bridge/sink/kafka"
 	"example.org/bridge/source"
 	"example.org/bridge/source/ledger"
+	"example.org/bridge/tests/must"
 )
 
 func TestConfig(t *testing.T) {
@@ -119,10 +120,7 @@ var minimal, with = configtest.Minimal, configtest.With
 
 func load(t *testing.T, env settingsOf) *Config {
 	t.Helper()
-	cfg, err := Load(env.Environ(), &Redactor{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	cfg := must.Get(Load(env.Environ(), &Redactor{}))(t)
 	return cfg
 }
 
@@ -199,13 +197,10 @@ func TestNaming(t *testing.T) {
 func TestErrorsOfAStreamNameItsVariables(t *testing.T) {
 	columns := &source.Columns{List: []source.Column{{Name: "id", Kind: source.Int}, {Name: "row", Kind: source.Text}}, Key: []int{0}, Created: -1, Modified: -1, Deleted: -1}
 	bind := func(fields ...event.Field) error {
-		encoder, err := event.NewEncoder(event.Options{
+		encoder := must.Get(event.NewEncoder(event.Options{
 			Stream: "orders", Shard: "orders", Kind: event.Capability, Stem: "Order", Version: "1.0.0", Format: event.FormatEiffel,
 			Domain: "d", Source: "s", Table: "orders", BadValue: event.StopOnBad, Fields: fields,
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		}))(t)
 		return encoder.Bind(columns)
 	}
 	_, hold := ledger.New(ledger.Options{Policy: ledger.GapHold, Order: source.OrderSegmented}, 0)
@@ -239,10 +234,7 @@ func TestErrorsOfAStreamNameItsVariables(t *testing.T) {
 }
 
 func TestEveryOptionHasAVariable(t *testing.T) {
-	source, err := os.ReadFile("../option/option.go")
-	if err != nil {
-		t.Fatal(err)
-	}
+	source := must.Get(os.ReadFile("../option/option.go"))(t)
 	names := regexp.MustCompile(`Name = "([A-Z_]+)"`).FindAllStringSubmatch(string(source), -1)
 	if len(names) == 0 {
 		t.Fatal("no options")

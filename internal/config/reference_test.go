@@ -18,6 +18,7 @@ import (
 	"example.org/bridge/internal/config/configtest"
 	"example.org/bridge/internal/driver"
 	"example.org/bridge/internal/driver/mysql"
+	"example.org/bridge/tests/must"
 )
 
 var update = flag.Bool("update", false, "write the reference files")
@@ -83,10 +84,7 @@ func (v *Variable) exampleOrFirst() string {
 
 // referencePage renders docs/configuration.md from what it says before its first table.
 func referencePage(t *testing.T) string {
-	page, err := os.ReadFile("../../docs/configuration.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	page := must.Get(os.ReadFile("../../docs/configuration.md"))(t)
 	intro, _, _ := strings.Cut(string(page), "\n## "+Variables()[0].group+"\n")
 	var b strings.Builder
 	b.WriteString(intro)
@@ -142,17 +140,10 @@ func TestReferenceFiles(t *testing.T) {
 	for name, want := range map[string]string{"config.example.env": exampleFile(), "docs/configuration.md": referencePage(t)} {
 		path := filepath.Join("..", "..", name)
 		if *update {
-			if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-				t.Fatal(err)
-			}
-			if err := os.WriteFile(path, []byte(want), 0o644); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, os.MkdirAll(filepath.Dir(path), 0o755))
+			must.OK(t, os.WriteFile(path, []byte(want), 0o644))
 		}
-		got, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		got := must.Get(os.ReadFile(path))(t)
 		if string(got) != want {
 			t.Errorf("%s is not what the code says: run %s", name, updateCommand)
 		}
@@ -192,10 +183,7 @@ func TestReferenceExample(t *testing.T) {
 			all = append(all, settingsIn{prefix, ofBus.Fields})
 		}
 		for _, settings := range all {
-			params, err := env.GetFieldParamsWithOptions(settings.in, env.Options{Prefix: settings.prefix})
-			if err != nil {
-				t.Fatal(err)
-			}
+			params := must.Get(env.GetFieldParamsWithOptions(settings.in, env.Options{Prefix: settings.prefix}))(t)
 			for _, p := range params {
 				read = append(read, p.Key)
 				if got := defaults[p.Key]; got != p.DefaultValue && settings.prefix == prefix {

@@ -8,23 +8,20 @@ import (
 	"testing"
 
 	"example.org/bridge/internal/driver/mysql"
+	"example.org/bridge/tests/must"
 	"example.org/bridge/tests/testall"
 )
 
 func secretFile(t *testing.T, text string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "secret")
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(path, []byte(text), 0o600))
 	return path
 }
 
 func rewrite(t *testing.T, path, text string) {
 	t.Helper()
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(path, []byte(text), 0o600))
 }
 
 func scram(pairs ...string) settingsOf {
@@ -34,10 +31,7 @@ func scram(pairs ...string) settingsOf {
 // TestATokenIsReadAgain: the last one is kept out of logs, former ones are of no use any more.
 func TestATokenIsReadAgain(t *testing.T) {
 	path, secrets := secretFile(t, "first.token.x\n"), &Redactor{}
-	cfg, err := Load(with("BRIDGE_KAFKA_SASL_MECHANISM", "OAUTHBEARER", "BRIDGE_KAFKA_SASL_TOKEN_FILE", path).Environ(), secrets)
-	if err != nil {
-		t.Fatal(err)
-	}
+	cfg := must.Get(Load(with("BRIDGE_KAFKA_SASL_MECHANISM", "OAUTHBEARER", "BRIDGE_KAFKA_SASL_TOKEN_FILE", path).Environ(), secrets))(t)
 	for _, token := range []string{"first.token.x", "second.token.x", "third.token.x"} {
 		rewrite(t, path, token+"\n")
 		if got, err := kafkaOf(cfg.Sink).SASL.Token(); err != nil || got != token {
@@ -82,9 +76,7 @@ func TestSecretFiles(t *testing.T) {
 		if got, err := password(); err != nil || got != "hunter3" {
 			t.Fatalf("%q, %v", got, err)
 		}
-		if err := os.Remove(path); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.Remove(path))
 		if _, err := password(); err == nil || !strings.Contains(err.Error(), "BRIDGE_KAFKA_SASL_PASSWORD_FILE") {
 			t.Fatalf("error %v", err)
 		}
@@ -185,9 +177,7 @@ func TestWithFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "bridge.env")
 	write := func(text string) {
 		t.Helper()
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.WriteFile(path, []byte(text), 0o600))
 	}
 	write("\ufeff# comment\r\n\n  BRIDGE_A=1 # 2\r\nBRIDGE_B='a\\b \"c\" '\nBRIDGE_C=\"it's\"\nBRIDGE_D=\nBRIDGE_E= a=b'c \nBRIDGE_A=last # 2\nAWS_PROFILE=x\nBRIDGE_F=of the file\nBRIDGE_G=file\n")
 	want := []string{"AWS_PROFILE=x", "BRIDGE_A=last # 2", "BRIDGE_B=a\\b \"c\" ", "BRIDGE_C=it's", "BRIDGE_D=", "BRIDGE_E=a=b'c", "BRIDGE_G=file", "BRIDGE_F=of the environment", "BRIDGE_G="}
@@ -233,10 +223,7 @@ func TestWithFile(t *testing.T) {
 	})
 	t.Run("judges variables of the file as those of the environment", func(t *testing.T) {
 		write("BRIDGE_POL_INTERVAL=1s\n")
-		environ, err := WithFile(with("BRIDGE_POLL_INTERVAL", "1s").Environ(), path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		environ := must.Get(WithFile(with("BRIDGE_POLL_INTERVAL", "1s").Environ(), path))(t)
 		if _, err := Load(environ, &Redactor{}); err == nil || !strings.Contains(err.Error(), "BRIDGE_POL_INTERVAL: is unknown: did you mean BRIDGE_POLL_INTERVAL?") {
 			t.Error(err)
 		}

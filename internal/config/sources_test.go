@@ -10,6 +10,7 @@ import (
 
 	"example.org/bridge/internal/driver/mysql"
 	"example.org/bridge/internal/option"
+	"example.org/bridge/tests/must"
 )
 
 const twoTables = "a/shop_00.orders,b/shop_50.orders"
@@ -38,10 +39,7 @@ func TestTablesOfSources(t *testing.T) {
 	var got []string
 	for _, table := range s.Tables {
 		src, name := cfg.SourceOf(table)
-		e, err := cfg.Encoder(s, table)
-		if err != nil {
-			t.Fatal(err)
-		}
+		e := must.Get(cfg.Encoder(s, table))(t)
 		got = append(got, strings.Join([]string{src.Label(), name, e.Source(), cfg.Meaning(s, table).Table}, " "))
 	}
 	if want := []string{

@@ -14,6 +14,7 @@ import (
 	"example.org/bridge/event"
 	"example.org/bridge/internal/contract"
 	"example.org/bridge/source"
+	"example.org/bridge/tests/must"
 )
 
 // values are values of each kind, in their normal form; the last one has no form in JSON where
@@ -70,9 +71,7 @@ func compile(t *testing.T, s contract.Stream) map[event.Op]*jsonschema.Schema {
 		t.Fatal(err)
 	}
 	var printed map[string]map[event.Op]json.RawMessage
-	if err := json.Unmarshal(text, &printed); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, json.Unmarshal(text, &printed))
 	compiled := make(map[event.Op]*jsonschema.Schema)
 	for op, one := range printed[s.Name] {
 		c := jsonschema.NewCompiler()
@@ -89,10 +88,7 @@ func compile(t *testing.T, s contract.Stream) map[event.Op]*jsonschema.Schema {
 
 func unmarshal(t *testing.T, text []byte) any {
 	t.Helper()
-	v, err := jsonschema.UnmarshalJSON(bytes.NewReader(text))
-	if err != nil {
-		t.Fatal(err)
-	}
+	v := must.Get(jsonschema.UnmarshalJSON(bytes.NewReader(text)))(t)
 	return v
 }
 
@@ -181,10 +177,7 @@ func TestTablesWithDifferentColumns(t *testing.T) {
 	if schema.Validate(doc) == nil {
 		t.Error("a member that both tables have may be missing")
 	}
-	text, err := contract.Schemas([]contract.Stream{s})
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(contract.Schemas([]contract.Stream{s}))(t)
 	var said []string
 	for _, one := range regexp.MustCompile(`"Of things[^"]*"`).FindAllString(string(text), -1) {
 		said = append(said, strings.Trim(one, `"`))
@@ -196,10 +189,7 @@ func TestTablesWithDifferentColumns(t *testing.T) {
 
 func document(t *testing.T, servers []contract.Server, streams ...contract.Stream) []byte {
 	t.Helper()
-	text, err := contract.AsyncAPI("example.com", servers, streams)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(contract.AsyncAPI("example.com", servers, streams))(t)
 	return text
 }
 
@@ -219,9 +209,7 @@ func TestDestinationsBecomeChannels(t *testing.T) {
 		Operations map[string]struct{ Messages []any }
 	}
 	text := document(t, nil, stream(event.Capability, tables...))
-	if err := json.Unmarshal(text, &d); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, json.Unmarshal(text, &d))
 	for id, address := range map[string]string{"a_b": "a b", "a_b_2": "a_b"} {
 		c := d.Channels[id]
 		if c.Address != address || len(c.Messages) != 3 || len(d.Operations["send."+id].Messages) != 3 || c.Parameters != nil {

@@ -12,6 +12,7 @@ import (
 	"example.org/bridge/internal/contract"
 	"example.org/bridge/sink"
 	"example.org/bridge/source"
+	"example.org/bridge/tests/must"
 	"example.org/bridge/tests/testenv"
 )
 
@@ -60,10 +61,7 @@ func TestMessagesOfEveryFormatAreValid(t *testing.T) {
 			}
 			r := row(table.Columns, 0)
 			bodies := map[event.Op][]byte{event.Added: encode(t, table, r)}
-			digest, err := table.Encoder.Digest(r)
-			if err != nil {
-				t.Fatal(err)
-			}
+			digest := must.Get(table.Encoder.Digest(r))(t)
 			_, gone, err := table.Encoder.AppendAbsent(nil, event.Absent{Key: bytes.Clone(digest.Key), ID: 7, Read: time.Unix(1_700_000_000, 0)})
 			if err != nil {
 				t.Fatal(err)
@@ -86,10 +84,7 @@ func TestMessagesOfEveryFormatAreValid(t *testing.T) {
 func TestSchemasHaveTheVersionAndTheHashes(t *testing.T) {
 	for _, format := range formats {
 		s := formatted(t, event.Release, format)
-		text, err := contract.Schemas([]contract.Stream{s})
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := must.Get(contract.Schemas([]contract.Stream{s}))(t)
 		if !strings.Contains(string(text), "published:1.2.3") {
 			t.Errorf("%s: the version is missing in %s", format, text)
 		}
@@ -186,9 +181,7 @@ func TestMessagesHaveTheHeadersOfTheDocument(t *testing.T) {
 				}
 			}
 		}
-		if err := json.Unmarshal(document(t, nil, s), &d); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, json.Unmarshal(document(t, nil, s), &d))
 		want := d.Components.Messages[s.Name+".published"].Headers
 		m := sink.Message{Value: []byte("{}"), TraceParent: "t", Form: 1, Server: "s"}
 		switch format {

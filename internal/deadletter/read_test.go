@@ -9,6 +9,7 @@ import (
 	"example.org/bridge/internal/verify"
 	"example.org/bridge/sink"
 	"example.org/bridge/sink/sinktest/memory"
+	"example.org/bridge/tests/must"
 )
 
 // put publishes a dead letter, made the given seconds after the start.
@@ -21,9 +22,7 @@ func put(t *testing.T, bus *memory.Sink, seconds int64, row uint64, event, reaso
 
 func publish(t *testing.T, bus *memory.Sink, m sink.Message) {
 	t.Helper()
-	if _, err := bus.Publish(t.Context(), []sink.Message{m}); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(bus.Publish(t.Context(), []sink.Message{m}))(t)
 }
 
 func TestRead(t *testing.T) {
@@ -37,14 +36,8 @@ func TestRead(t *testing.T) {
 	publish(t, bus, sink.Message{Destination: "dead", Value: bus.Messages("dead")[0].Value})
 	read := func(want func(*sink.DeadLetterDocument) bool) deadletter.Found {
 		t.Helper()
-		b, err := verify.OpenBus(t.Context(), verify.BusOptions{Reader: bus, Topics: []string{"dead"}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		found, err := deadletter.Read(t.Context(), b, "ours", want, func(uint64, uint64) {})
-		if err != nil {
-			t.Fatal(err)
-		}
+		b := must.Get(verify.OpenBus(t.Context(), verify.BusOptions{Reader: bus, Topics: []string{"dead"}}))(t)
+		found := must.Get(deadletter.Read(t.Context(), b, "ours", want, func(uint64, uint64) {}))(t)
 		return found
 	}
 	found := read(nil)

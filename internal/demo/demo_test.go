@@ -15,6 +15,7 @@ import (
 
 	"example.org/bridge/internal/verify"
 	"example.org/bridge/sink"
+	"example.org/bridge/tests/must"
 )
 
 var noon = time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
@@ -22,10 +23,7 @@ var noon = time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
 func message(t *testing.T, kind, origin, table string, id int64, data map[string]any) *nats.Msg {
 	t.Helper()
 	data["row"] = map[string]any{"source": "app", "table": table, "id": id}
-	body, err := json.Marshal(map[string]any{"meta": map[string]any{"type": kind}, "data": data})
-	if err != nil {
-		t.Fatal(err)
-	}
+	body := must.Get(json.Marshal(map[string]any{"meta": map[string]any{"type": kind}, "data": data}))(t)
 	return &nats.Msg{Subject: "eiffel." + table, Data: body, Header: nats.Header{sink.HeaderOrigin: {origin}}}
 }
 
@@ -121,10 +119,7 @@ func (q quiet) NATSURL() string               { return q.url }
 // TestTheLastWordIsVerifys: what it says is looked at again until it is good or the time is over,
 // is printed, and is the result.
 func TestTheLastWordIsVerifys(t *testing.T) {
-	s, err := server.NewServer(&server.Options{Host: "127.0.0.1", Port: server.RANDOM_PORT, NoLog: true, NoSigs: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(server.NewServer(&server.Options{Host: "127.0.0.1", Port: server.RANDOM_PORT, NoLog: true, NoSigs: true}))(t)
 	s.Start()
 	t.Cleanup(s.Shutdown)
 	if !s.ReadyForConnections(time.Minute) {
@@ -142,10 +137,7 @@ func TestTheLastWordIsVerifys(t *testing.T) {
 		"bad to the end":     {[]*verify.Report{bad()}, time.Nanosecond, "WRONG: missing 7"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			db, err := OpenDatabase(t.Context(), t.TempDir()+"/app.db")
-			if err != nil {
-				t.Fatal(err)
-			}
+			db := must.Get(OpenDatabase(t.Context(), t.TempDir()+"/app.db"))(t)
 			defer db.Close()
 			var out strings.Builder
 			left := c.reports

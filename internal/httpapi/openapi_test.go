@@ -26,6 +26,7 @@ import (
 	"example.org/bridge/internal/stream"
 	"example.org/bridge/reconcile"
 	"example.org/bridge/source/ledger"
+	"example.org/bridge/tests/must"
 )
 
 var update = flag.Bool("update", false, "write the schemas of openapi.json, and its copy in docs")
@@ -42,9 +43,7 @@ func TestOpenAPI(t *testing.T) {
 	var document object
 	numbers := json.NewDecoder(bytes.NewReader(OpenAPI))
 	numbers.UseNumber()
-	if err := numbers.Decode(&document); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, numbers.Decode(&document))
 	s := &schemas{t: t, comments: comments(t, map[string]string{
 		".": "example.org/bridge/internal/httpapi", "../stream": "example.org/bridge/internal/stream", "../shard": "example.org/bridge/internal/shard", "../../reconcile": "example.org/bridge/reconcile",
 		"../../source/ledger": "example.org/bridge/source/ledger", "../standby": "example.org/bridge/internal/standby", "../share": "example.org/bridge/internal/share", "../buscopy": "example.org/bridge/internal/buscopy",
@@ -57,14 +56,10 @@ func TestOpenAPI(t *testing.T) {
 	encoder := json.NewEncoder(&want)
 	encoder.SetEscapeHTML(false)
 	encoder.SetIndent("", " ")
-	if err := encoder.Encode(document); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, encoder.Encode(document))
 	for _, path := range []string{"openapi.json", "../../docs/openapi.json"} {
 		if *update {
-			if err := os.WriteFile(path, want.Bytes(), 0o644); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, os.WriteFile(path, want.Bytes(), 0o644))
 		}
 		if got, err := os.ReadFile(path); err != nil || !bytes.Equal(got, want.Bytes()) {
 			t.Errorf("%s is not what the types say (%v): run go test ./internal/httpapi -run OpenAPI -update", path, err)
@@ -205,15 +200,9 @@ func comments(t *testing.T, packages map[string]string) map[string]string {
 		}
 	}
 	for folder, path := range packages {
-		files, err := filepath.Glob(filepath.Join(folder, "*.go"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		files := must.Get(filepath.Glob(filepath.Join(folder, "*.go")))(t)
 		for _, file := range files {
-			parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.ParseComments|parser.SkipObjectResolution)
-			if err != nil {
-				t.Fatal(err)
-			}
+			parsed := must.Get(parser.ParseFile(token.NewFileSet(), file, nil, parser.ParseComments|parser.SkipObjectResolution))(t)
 			for _, decl := range parsed.Decls {
 				group, ok := decl.(*ast.GenDecl)
 				if !ok || group.Tok != token.TYPE {

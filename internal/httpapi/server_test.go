@@ -26,6 +26,7 @@ import (
 	"example.org/bridge/internal/shard"
 	"example.org/bridge/internal/tap"
 	"example.org/bridge/reconcile"
+	"example.org/bridge/tests/must"
 )
 
 // TestRequests has what each request is answered, and what the daemon is asked for.
@@ -376,14 +377,8 @@ func TestDocumentsLinkWhatIsServed(t *testing.T) {
 
 // TestRunbookHasTheHeadings that the page links.
 func TestRunbookHasTheHeadings(t *testing.T) {
-	parts, err := os.ReadFile("page/parts.js")
-	if err != nil {
-		t.Fatal(err)
-	}
-	page, err := os.ReadFile("page/page.js")
-	if err != nil {
-		t.Fatal(err)
-	}
+	parts := must.Get(os.ReadFile("page/parts.js"))(t)
+	page := must.Get(os.ReadFile("page/page.js"))(t)
 	code, runbook := httpapitest.Request(t, &httpapitest.Daemon{}, "GET", "/docs/operations.md")
 	headings := regexp.MustCompile(`<h3 id="([^"]+)">([^<]+)</h3>`).FindAllStringSubmatch(runbook, -1)
 	linked := 0

@@ -19,18 +19,16 @@ import (
 	"example.org/bridge/internal/httpapi/httpapitest"
 	"example.org/bridge/reconcile"
 	"example.org/bridge/source/sourcetest"
+	"example.org/bridge/tests/must"
 	"example.org/bridge/tests/testenv"
 )
 
 // serve runs a server until stop, which waits for its end, or the end of the test.
 func serve(t *testing.T, d httpapi.Daemon, access httpapi.Access, log io.Writer) (addr string, stop func()) {
 	t.Helper()
-	server, err := httpapi.Open(t.Context(), httpapi.Options{
+	server := must.Get(httpapi.Open(t.Context(), httpapi.Options{
 		Addr: "127.0.0.1:0", Daemon: func() httpapi.Daemon { return d }, Metrics: prometheus.NewRegistry(), Access: access, Logger: slog.New(slog.NewTextHandler(log, nil)),
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))(t)
 	httpapitest.Listens(d, server.Addr().String())
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 	ended := make(chan error, 1)

@@ -8,14 +8,12 @@ import (
 	"testing"
 
 	"example.org/bridge/internal/inspect"
+	"example.org/bridge/tests/must"
 )
 
 func TestEveryCodeIsExplained(t *testing.T) {
 	read := func(path string, pattern string) []string {
-		text, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := must.Get(os.ReadFile(path))(t)
 		var codes []string
 		for _, match := range regexp.MustCompile(pattern).FindAllStringSubmatch(string(text), -1) {
 			codes = append(codes, match[1])
@@ -38,10 +36,7 @@ func TestEveryCodeIsExplained(t *testing.T) {
 
 func mustRead(t *testing.T, path string) string {
 	t.Helper()
-	text, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile(path))(t)
 	return string(text)
 }
 

@@ -53,8 +53,7 @@ func (s *scene) fill(table *sourcememory.Table, what string, rows int) {
 }
 
 func (s *scene) encoder(t *testing.T, name string) *event.Encoder {
-	e, err := event.NewEncoder(event.Options{Stream: "items", Shard: name, Kind: s.kind, Source: "db", Table: name, Format: s.format})
-	must.OK(t, err)
+	e := must.Get(event.NewEncoder(event.Options{Stream: "items", Shard: name, Kind: s.kind, Source: "db", Table: name, Format: s.format}))(t)
 	return e
 }
 
@@ -80,9 +79,7 @@ func (s *scene) publish(t *testing.T, name string, with bool) {
 		}
 		batch = append(batch, m)
 	}
-	if _, err := s.bus.Publish(t.Context(), batch); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(s.bus.Publish(t.Context(), batch))(t)
 }
 
 // deleted publishes that so many entities are gone, under ids of their own.
@@ -96,9 +93,7 @@ func (s *scene) deleted(t *testing.T, name string, n int) {
 			RowID: uint64(1_000_000 + i), Origin: sink.FromReconcile, State: sink.State{Epoch: 5, Seq: s.seq, Index: uint32(i), Kind: sink.StateAbsent, Hash: 7},
 		}
 	}
-	if _, err := s.bus.Publish(t.Context(), batch); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(s.bus.Publish(t.Context(), batch))(t)
 }
 
 // check compares the tables, of one of two streams: the other one has stopped before.

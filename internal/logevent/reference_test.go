@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"example.org/bridge/tests/must"
 )
 
 var update = flag.Bool("update", false, "write docs/logs.md")
@@ -107,9 +109,7 @@ func TestReferenceListsEveryEvent(t *testing.T) {
 	}
 	page := logsPage(t, all)
 	if *update {
-		if err := os.WriteFile(top+"docs/logs.md", []byte(page), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.WriteFile(top+"docs/logs.md", []byte(page), 0o644))
 	}
 	if string(read(t, "docs/logs.md")) != page {
 		t.Errorf("docs/logs.md is not what the source says: run %s", updateCommand)
@@ -129,10 +129,7 @@ func guideWith(t *testing.T, section string) string {
 
 func read(t *testing.T, file string) []byte {
 	t.Helper()
-	text, err := os.ReadFile(top + file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile(top + file))(t)
 	return text
 }
 

@@ -11,6 +11,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"example.org/bridge/tests/must"
 )
 
 const top = "../../"
@@ -46,7 +48,7 @@ type scanner struct {
 func scan(t *testing.T) *scanner {
 	t.Helper()
 	s := &scanner{fset: token.NewFileSet()}
-	err := filepath.WalkDir(top, func(path string, entry fs.DirEntry, err error) error {
+	must.OK(t, filepath.WalkDir(top, func(path string, entry fs.DirEntry, err error) error {
 		if err != nil || !entry.IsDir() {
 			return err
 		}
@@ -59,10 +61,7 @@ func scan(t *testing.T) *scanner {
 			return fs.SkipDir
 		}
 		return s.read(path, folder)
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 	return s
 }
 

@@ -7,6 +7,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"example.org/bridge/internal/natskv"
+	"example.org/bridge/tests/must"
 	"example.org/bridge/tests/testenv"
 )
 
@@ -15,19 +16,11 @@ func TestMain(m *testing.M) { testenv.Main(m) }
 // TestABucketIsOneOfTheLibrary: clients of NATS know it, and make the same.
 func TestABucketIsOneOfTheLibrary(t *testing.T) {
 	js := testenv.OwnNATS(t).JetStream(t)
-	ours, err := natskv.Create(t.Context(), js, natskv.Bucket{Name: "ours", Description: "of a test"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := js.CreateKeyValue(t.Context(), jetstream.KeyValueConfig{
+	ours := must.Get(natskv.Create(t.Context(), js, natskv.Bucket{Name: "ours", Description: "of a test"}))(t)
+	must.Get(js.CreateKeyValue(t.Context(), jetstream.KeyValueConfig{
 		Bucket: "theirs", Description: "of a test", History: 1, Storage: jetstream.FileStorage, Replicas: 1,
-	}); err != nil {
-		t.Fatal(err)
-	}
-	theirs, err := js.Stream(t.Context(), natskv.Stream("theirs"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))(t)
+	theirs := must.Get(js.Stream(t.Context(), natskv.Stream("theirs")))(t)
 	a, b := ours.CachedInfo().Config, theirs.CachedInfo().Config
 	b.Name, b.Subjects, b.Metadata = a.Name, a.Subjects, a.Metadata
 	if a.Name != "KV_ours" || a.Subjects[0] != "$KV.ours.>" {
@@ -36,10 +29,7 @@ func TestABucketIsOneOfTheLibrary(t *testing.T) {
 	if !reflect.DeepEqual(a, b) {
 		t.Errorf("ours is\n%+v\nthat of the library\n%+v", a, b)
 	}
-	kv, err := js.KeyValue(t.Context(), "ours")
-	if err != nil {
-		t.Fatal(err)
-	}
+	kv := must.Get(js.KeyValue(t.Context(), "ours"))(t)
 	if _, err := kv.PutString(t.Context(), "key", "value"); err != nil {
 		t.Error(err)
 	}

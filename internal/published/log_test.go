@@ -91,8 +91,7 @@ func TestLogIsWhatWasSaved(t *testing.T) {
 			t.Fatalf("%+v is found of row %d", row, next)
 		}
 		for _, bound := range []int{limit, 16, 160} {
-			again, err := kept.restore(bound)
-			must.OK(t, err)
+			again := must.Get(kept.restore(bound))(t)
 			if again.Origin() != l.Origin() {
 				t.Fatalf("the origin is %+v, want %+v", again.Origin(), l.Origin())
 			}
@@ -147,8 +146,7 @@ func TestLostRowsStay(t *testing.T) {
 	until := time.UnixMilli(1_700_000_000_000)
 	expect := func(what string, survivor uint64, ids ...uint64) {
 		t.Helper()
-		restored, err := kept.restore(32)
-		must.OK(t, err)
+		restored := must.Get(kept.restore(32))(t)
 		for _, log := range []*published.Log{l, restored} {
 			got := log.Lost()
 			if got == nil {
@@ -241,8 +239,7 @@ func TestAListOfTheFormerVersion(t *testing.T) {
 	head := binary.BigEndian.AppendUint64([]byte{2}, 77)
 	head = append(binary.AppendVarint(head, 5), "\x04db-1"...)
 	part := binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64([]byte{1, 9}, 3), 4)
-	l, err := restore(16, store.Part{Number: 0, Bytes: head}, store.Part{Number: 9, Bytes: part})
-	must.OK(t, err)
+	l := must.Get(restore(16, store.Part{Number: 0, Bytes: head}, store.Part{Number: 9, Bytes: part}))(t)
 	now := published.Origin{Shape: 1, Server: "db-1/shop", Started: 5}
 	if l.SetOrigin(now); len(l.Rows()) != 0 || l.Origin() != now {
 		t.Errorf("%d rows of %+v", len(l.Rows()), l.Origin())

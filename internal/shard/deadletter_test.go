@@ -129,8 +129,7 @@ func TestADeadLetterThatTheBusDropsAsARepeat(t *testing.T) {
 }
 
 func count(t *testing.T, from prometheus.Gatherer, name string) (n float64) {
-	families, err := from.Gather()
-	must.OK(t, err)
+	families := must.Get(from.Gather())(t)
 	for _, f := range families {
 		if f.GetName() == name && len(f.GetMetric()) == 1 {
 			n = f.GetMetric()[0].GetCounter().GetValue()

@@ -336,8 +336,7 @@ func TestSnapshotTakesADemandBack(t *testing.T) {
 // message tells of them. They are not published again, and the notes go.
 func TestNotesOfAFormerVersion(t *testing.T) {
 	// Rows 101 to 103 of the tail, and 50, as that version has written them.
-	notes, err := hex.DecodeString("0103ca01d801e80703005a0102020102020269d101e90703005b")
-	must.OK(t, err)
+	notes := must.Get(hex.DecodeString("0103ca01d801e80703005a0102020102020269d101e90703005b"))(t)
 	for _, set := range []bool{false, true} {
 		name := "at a start"
 		if set {
@@ -346,11 +345,9 @@ func TestNotesOfAFormerVersion(t *testing.T) {
 		instantly(t, name, func(t *testing.T) {
 			b := newBench(t)
 			s := b.play(t, "insert 49; begin open old; insert 50; run-to 100; commit; insert 3")
-			if err := b.store.Apply(t.Context(), &store.Batch{Shards: []store.ShardChange{{Key: key, Parts: []store.Part{
+			must.OK(t, b.store.Apply(t.Context(), &store.Batch{Shards: []store.ShardChange{{Key: key, Parts: []store.Part{
 				{Kind: store.Noted, Number: 1, Bytes: form.Seal(notes)},
-			}}}}); err != nil {
-				t.Fatal(err)
-			}
+			}}}}))
 			if set {
 				b.set(t, 103)
 			}

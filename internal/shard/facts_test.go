@@ -48,9 +48,7 @@ func (b *bench) cutOff(t *testing.T) []sink.Message {
 
 func (b *bench) takes(t testing.TB, messages []sink.Message) {
 	t.Helper()
-	if _, err := b.bus.Publish(t.Context(), messages); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(b.bus.Publish(t.Context(), messages))(t)
 }
 
 // TestACommandThatIsHeardOfLate sets a shard back, and has the first batch behind that be in
@@ -226,8 +224,7 @@ func readAndDie(t *testing.T, capability, holes bool, step int) (died bool) {
 // covers reports whether the store has what the topic holds below next.
 func (b *bench) covers(t *testing.T, next uint64) bool {
 	t.Helper()
-	image, err := b.store.Load(t.Context())
-	must.OK(t, err)
+	image := must.Get(b.store.Load(t.Context()))(t)
 	return slices.ContainsFunc(image.Registrations, func(r store.Registration) bool { return r.TP == topic && r.Next == next })
 }
 

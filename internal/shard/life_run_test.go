@@ -135,9 +135,7 @@ func (l *life) arrives(t *testing.T, r *reaper, fenced bool, end int) (stored bo
 	if fenced && before != end {
 		return false
 	}
-	if _, err := l.bus.Publish(t.Context(), r.cut); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(l.bus.Publish(t.Context(), r.cut))(t)
 	return l.stored() > before
 }
 
@@ -153,10 +151,8 @@ func (l *life) stored() (n int) {
 func (l *life) read(t *testing.T) {
 	t.Helper()
 	eventually(t, "the bus is read", func() bool {
-		image, err := l.store.Load(t.Context())
-		must.OK(t, err)
-		tps, err := l.bus.TPs(t.Context(), l.destinations)
-		must.OK(t, err)
+		image := must.Get(l.store.Load(t.Context()))(t)
+		tps := must.Get(l.bus.TPs(t.Context(), l.destinations))(t)
 		return !slices.ContainsFunc(tps, func(tp sink.TP) bool {
 			return !slices.ContainsFunc(image.Registrations, func(r store.Registration) bool { return r.TP == tp.Name && !r.Retired && r.Next >= tp.End })
 		})

@@ -183,8 +183,7 @@ func (l *life) step(name string, w []string) bool {
 		l.create()
 	case "expire": // removes all that is on the bus, by its rules
 		l.removed = true
-		tps, err := l.bus.TPs(context.Background(), l.destinations)
-		must.OK(l, err)
+		tps := must.Get(l.bus.TPs(context.Background(), l.destinations))(l)
 		for _, tp := range tps {
 			l.bus.Expire(tp.Name, tp.End)
 		}

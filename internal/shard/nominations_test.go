@@ -273,8 +273,7 @@ func nominate(t testing.TB, s *shard.Shard, n reconcile.Nomination) reconcile.Ve
 	eventually(t, "the shard reaches", func() bool { _, ok := s.Reach(); return ok })
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	v, err := s.Nominate(ctx, n)
-	must.OK(t, err)
+	v := must.Get(s.Nominate(ctx, n))(t)
 	return v
 }
 

@@ -138,10 +138,8 @@ func TestATopicThatIsMadeAgainIsRegistered(t *testing.T) {
 			b.bus.Create(destination)
 		}
 		s.play("row again 1 0; saved 4")
-		list, err := b.store.Lookup(t.Context(), "items", storetest.Asks(entity("again")), nil)
-		must.OK(t, err)
-		image, err := b.store.Load(t.Context())
-		must.OK(t, err)
+		list := must.Get(b.store.Lookup(t.Context(), "items", storetest.Asks(entity("again")), nil))(t)
+		image := must.Get(b.store.Load(t.Context()))(t)
 		if !slices.ContainsFunc(image.Registrations, func(r store.Registration) bool {
 			return r.Number == list[0].At.TP && r.TP == topic && !r.Retired
 		}) {
@@ -177,8 +175,7 @@ func TestATopicThatIsNotRegisteredInTime(t *testing.T) {
 		b.run(t)
 		b.saved(t, 3)
 		lookup := func() []store.Entry {
-			list, err := b.store.Lookup(t.Context(), "items", storetest.Asks(entity(entityName(0)), entity(entityName(2))), nil)
-			must.OK(t, err)
+			list := must.Get(b.store.Lookup(t.Context(), "items", storetest.Asks(entity(entityName(0)), entity(entityName(2))), nil))(t)
 			return list
 		}
 		for _, e := range lookup() {

@@ -24,8 +24,7 @@ func (b *bench) deadLetters(t testing.TB) []shard.DeadLetter {
 	t.Helper()
 	var list []shard.DeadLetter
 	for _, m := range b.bus.Messages(deadTopic) {
-		l, err := sink.ParseDeadLetter(m.Value)
-		must.OK(t, err)
+		l := must.Get(sink.ParseDeadLetter(m.Value))(t)
 		list = append(list, shard.DeadLetterOf(&l))
 	}
 	return list
@@ -52,8 +51,7 @@ func resendAll(t testing.TB, s *shard.Shard, deadLetters []shard.DeadLetter, dry
 	eventually(t, "the shard reaches", func() bool { _, ok := s.Reach(); return ok })
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	outcomes, err := s.Resend(ctx, deadLetters, dry)
-	must.OK(t, err)
+	outcomes := must.Get(s.Resend(ctx, deadLetters, dry))(t)
 	return outcomes
 }
 

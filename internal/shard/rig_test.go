@@ -138,8 +138,7 @@ func (b *bench) tables(t testing.TB) []benchTable {
 
 func (b *bench) encoder(t testing.TB, name string) *event.Encoder {
 	t.Helper()
-	encoder, err := event.NewEncoder(event.Options{Stream: "items", Shard: name, Kind: b.opts.Kind, Source: "db", Table: name, Fields: b.fields, Version: b.version, Format: b.format, Payload: b.payload, BadValue: b.badValue})
-	must.OK(t, err)
+	encoder := must.Get(event.NewEncoder(event.Options{Stream: "items", Shard: name, Kind: b.opts.Kind, Source: "db", Table: name, Fields: b.fields, Version: b.version, Format: b.format, Payload: b.payload, BadValue: b.badValue}))(t)
 	return encoder
 }
 
@@ -294,8 +293,7 @@ func (h hookedSource) Read(ctx context.Context, q source.Query, p *source.Page) 
 // apply applies what a command changes in the store.
 func (b *bench) apply(t testing.TB, change func(*store.Image) *store.Batch) {
 	t.Helper()
-	image, err := b.store.Load(context.Background())
-	must.OK(t, err)
+	image := must.Get(b.store.Load(context.Background()))(t)
 	must.OK(t, b.store.Apply(context.Background(), change(&image)))
 }
 

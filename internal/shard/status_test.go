@@ -25,8 +25,7 @@ import (
 // setPause pauses the shard of a bench, or resumes it, as a command does.
 func setPause(t testing.TB, b *bench, s *shard.Shard, on bool) {
 	t.Helper()
-	image, err := b.store.Load(t.Context())
-	must.OK(t, err)
+	image := must.Get(b.store.Load(t.Context()))(t)
 	batch, err := stream.SetPause{Stream: "items", Table: s.Status().Shard, On: on, Now: time.Now()}.Batch(&image)
 	if err == nil {
 		err = b.store.Apply(t.Context(), batch)
@@ -180,10 +179,8 @@ func TestWhatIsAcknowledgedIsShown(t *testing.T) {
 	b.bus.Create(deadTopic)
 	b.opts.Tap, b.opts.Timed, b.opts.DeadLetter = new(tap.Tap), true, deadTopic
 	b.opts.Tombstones = shard.NewTombstones(nil, b.opts.Logger)
-	listener, err := b.opts.Tap.Listen("items")
-	must.OK(t, err)
-	other, err := b.opts.Tap.Listen("other")
-	must.OK(t, err)
+	listener := must.Get(b.opts.Tap.Listen("items"))(t)
+	other := must.Get(b.opts.Tap.Listen("other"))(t)
 	s := b.play(t, "run")
 	var got []*tap.Event
 	more := func(want int) {

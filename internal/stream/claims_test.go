@@ -203,8 +203,7 @@ func TestEntitiesOfTheirTable(t *testing.T) {
 		if err != nil || e[0].Digest != digest || e[0].Shard != shard || e[1].Event != eventB {
 			t.Errorf("%s: %+v, %v", shard, e, err)
 		}
-		list, err := k.ByRow(t.Context(), shard, 0, 10, nil)
-		must.OK(t, err)
+		list := must.Get(k.ByRow(t.Context(), shard, 0, 10, nil))(t)
 		names := []string{}
 		for _, c := range list {
 			names = append(names, string(c.Entity))

@@ -49,8 +49,7 @@ func TestBegin(t *testing.T) {
 	if s.p.State().Started {
 		t.Fatal("the decision was made")
 	}
-	first, err := stream.StartProgress(event.Capability, stream.StartSetting{Latest: true}, 300_000)
-	must.OK(t, err)
+	first := must.Get(stream.StartProgress(event.Capability, stream.StartSetting{Latest: true}, 300_000))(t)
 	seed := stream.SeedRange(first)
 	if seed != (source.Range{First: 200_001, Last: 300_000}) || !stream.SeedRange(store.Progress{}).Empty() {
 		t.Errorf("the seed is %v", seed)
@@ -61,8 +60,7 @@ func TestBegin(t *testing.T) {
 			committed = append(committed, id)
 		}
 	}
-	change, err := s.p.Begin(stream.Beginning{First: first, Committed: committed, Epoch: 6, At: base, Now: base})
-	must.OK(t, err)
+	change := must.Get(s.p.Begin(stream.Beginning{First: first, Committed: committed, Epoch: 6, At: base, Now: base}))(t)
 	s.apply(t, change)
 	for range 2 {
 		s.want(t, 300_000, 250_000)
@@ -200,8 +198,7 @@ func TestResetAndRebuild(t *testing.T) {
 			Shards:        []store.ShardChange{{Key: others, Progress: &store.Progress{Position: 3, Saved: base}}},
 		}
 		must.OK(t, s.store.Apply(ctx, b))
-		image, err := s.store.Load(ctx)
-		must.OK(t, err)
+		image := must.Get(s.store.Load(ctx))(t)
 		return s, &image
 	}
 	after := func(t *testing.T, s *shard, b *store.Batch) []store.Registration {
@@ -280,8 +277,7 @@ func TestRestart(t *testing.T) {
 	s := publishedShard(t)
 	s.apply(t, store.ShardChange{Key: key, Parts: []store.Part{{Kind: store.Published, Number: 1, Bytes: []byte("rows")}}})
 	s.p.Note(12, sink.FromTail, &sink.State{Epoch: 4, Seq: 20, Floor: 2, Low: 3})
-	change, err := s.p.Restart(5, base)
-	must.OK(t, err)
+	change := must.Get(s.p.Restart(5, base))(t)
 	s.apply(t, change)
 	for range 2 {
 		if s.want(t, 0); !s.p.State().Started || s.p.State().Since != 5 || s.p.State().Floor != 0 || s.p.State().Low != 0 || s.p.Ahead(14) || s.p.NextLow() != 1 {

@@ -56,15 +56,13 @@ func (k *desk) decide(c *Claims, id uint64, digest [16]byte) *Decision {
 func (k *desk) decideRow(c *Claims, row Row) *Decision {
 	k.t.Helper()
 	row.Entity = []byte("x")
-	list, err := k.Decide(k.t.Context(), c, []Row{row}, nil, nil)
-	must.OK(k.t, err)
+	list := must.Get(k.Decide(k.t.Context(), c, []Row{row}, nil, nil))(k.t)
 	return &list[0]
 }
 
 func (k *desk) absent(c *Claims) *Decision {
 	k.t.Helper()
-	list, err := k.Absent(k.t.Context(), c, [][]byte{[]byte("x")}, nil)
-	must.OK(k.t, err)
+	list := must.Get(k.Absent(k.t.Context(), c, [][]byte{[]byte("x")}, nil))(k.t)
 	return &list[0]
 }
 
@@ -97,8 +95,7 @@ func (k *desk) facts(c *Claims) (facts []Message) {
 
 func (k *desk) stored() store.Entry {
 	k.t.Helper()
-	e, err := k.Lookup(k.t.Context(), "a", [][]byte{[]byte("x")}, nil)
-	must.OK(k.t, err)
+	e := must.Get(k.Lookup(k.t.Context(), "a", [][]byte{[]byte("x")}, nil))(k.t)
 	return e[0]
 }
 

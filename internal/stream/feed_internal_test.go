@@ -405,10 +405,9 @@ func TestTheBusTellsTheRowsThatAListOfAnOlderBuildHides(t *testing.T) {
 	head := binary.BigEndian.AppendUint64([]byte{2}, 77)
 	head = append(binary.AppendVarint(head, 5), "\x04db-1"...)
 	part := binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64([]byte{1, 9}, 3), 4)
-	err := s.Apply(t.Context(), &store.Batch{Shards: []store.ShardChange{{Key: store.Key{Stream: "s", Shard: "a"}, Parts: []store.Part{
+	must.OK(t, s.Apply(t.Context(), &store.Batch{Shards: []store.ShardChange{{Key: store.Key{Stream: "s", Shard: "a"}, Parts: []store.Part{
 		{Kind: store.Published, Number: 0, Bytes: head}, {Kind: store.Published, Number: 9, Bytes: part},
-	}}}})
-	must.OK(t, err)
+	}}}}))
 	f := newLateFeed(t, s, 10)
 	newest := []published.Row{{ID: 9, Content: 7, Identity: 8}, {ID: 10, Content: 1, Identity: 2}}
 	origin := published.Origin{Shape: 5, Server: "db-1/shop", Started: 3}

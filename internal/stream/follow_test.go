@@ -318,8 +318,7 @@ func TestWhatWasPendingAtTheStart(t *testing.T) {
 		}
 		return change
 	}
-	begun, err := p.Begin(begin)
-	must.OK(t, err)
+	begun := must.Get(p.Begin(begin))(t)
 	begun = copies(begun)
 	later, _, err := p.Advance(&stream.Read{Through: 101, Passed: []uint64{101}, At: published.Add(time.Second)})
 	must.OK(t, err)
@@ -351,10 +350,8 @@ func TestWhatWasPendingAtTheStart(t *testing.T) {
 			s.play(c.before)
 			copied = c.copied
 			s.play(c.after)
-			image, err := s.disk.Load(t.Context())
-			must.OK(t, err)
-			gaps, err := stream.LoadGaps(t.Context(), s.disk, key, image.Shards[key].Position)
-			must.OK(t, err)
+			image := must.Get(s.disk.Load(t.Context()))(t)
+			gaps := must.Get(stream.LoadGaps(t.Context(), s.disk, key, image.Shards[key].Position))(t)
 			missing := ""
 			for _, g := range gaps {
 				missing += fmt.Sprintf(" %d", g.First)

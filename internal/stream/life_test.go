@@ -176,8 +176,7 @@ func (w *world) read(i, most int) {
 		c.p.note(m)
 		w.s.p.Note(m.row, m.origin, &m.state)
 	}
-	change, err := w.s.p.Flush(base)
-	must.OK(w.t, err)
+	change := must.Get(w.s.p.Flush(base))(w.t)
 	c.p.flush(c.late)
 	c.p.compare(w.t, w.s)
 	if w.IntN(6) == 0 {

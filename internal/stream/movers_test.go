@@ -155,9 +155,7 @@ func TestMoversDoesNotSpin(t *testing.T) {
 				})
 				if fails == "claim" {
 					c := v.Begin("a")
-					if _, err := v.Decide(t.Context(), c, []Row{{ID: 1, Entity: []byte("x")}}, nil, nil); err != nil {
-						t.Fatal(err)
-					}
+					must.Get(v.Decide(t.Context(), c, []Row{{ID: 1, Entity: []byte("x")}}, nil, nil))(t)
 				}
 				ctx, cancel := context.WithCancel(t.Context())
 				done := make(chan error)

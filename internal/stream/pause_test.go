@@ -23,18 +23,13 @@ type pauses struct {
 
 func (p *pauses) image() *store.Image {
 	p.Helper()
-	image, err := p.store.Load(p.Context())
-	if err != nil {
-		p.Fatal(err)
-	}
+	image := must.Get(p.store.Load(p.Context()))(p)
 	return &image
 }
 
 func (p *pauses) apply(b *store.Batch) {
 	p.Helper()
-	if err := p.store.Apply(p.Context(), b); err != nil {
-		p.Fatal(err)
-	}
+	must.OK(p, p.store.Apply(p.Context(), b))
 }
 
 // set types a command a minute after the last one.
@@ -50,10 +45,7 @@ func (p *pauses) set(table string, on bool) error {
 
 func (p *pauses) of(table string) stream.Pause {
 	p.Helper()
-	pause, err := stream.LoadPause(p.Context(), p.store, store.Key{Stream: "s", Shard: table})
-	if err != nil {
-		p.Fatal(err)
-	}
+	pause := must.Get(stream.LoadPause(p.Context(), p.store, store.Key{Stream: "s", Shard: table}))(p)
 	return pause
 }
 
@@ -160,8 +152,7 @@ func TestAPauseDoesNotAgeGaps(t *testing.T) {
 // TestATableIsMovedWithItsPause: it is the same table under another name.
 func TestATableIsMovedWithItsPause(t *testing.T) {
 	s := publishedShard(t)
-	image, err := s.store.Load(t.Context())
-	must.OK(t, err)
+	image := must.Get(s.store.Load(t.Context()))(t)
 	b, err := stream.SetPause{Stream: key.Stream, Table: key.Shard, On: true, Now: base}.Batch(&image)
 	must.OK(t, err)
 	s.command(t, b)
@@ -184,8 +175,7 @@ func TestRepublish(t *testing.T) {
 	table := store.Key{Stream: "s", Shard: "a"}
 	load := func() *stream.Republish {
 		t.Helper()
-		r, err := stream.LoadRepublish(t.Context(), p.store, table)
-		must.OK(t, err)
+		r := must.Get(stream.LoadRepublish(t.Context(), p.store, table))(t)
 		return r
 	}
 	save := func(r *stream.Republish) {

@@ -67,8 +67,7 @@ func (s *shard) set(t testing.TB, kind event.Kind, id uint64) stream.PositionSet
 
 func (s *shard) flush(t testing.TB, now time.Time) {
 	t.Helper()
-	change, err := s.p.Flush(now)
-	must.OK(t, err)
+	change := must.Get(s.p.Flush(now))(t)
 	s.apply(t, change)
 }
 
@@ -100,8 +99,7 @@ func (s *shard) polled(now time.Time) []source.Range { return s.p.Ledger().Hot(n
 
 func TestWhatIsUnseenAboveTheStoreIsPolled(t *testing.T) {
 	s := newShard(t, memory.New())
-	change, err := s.p.Begin(stream.Beginning{First: store.Progress{Started: true}, Epoch: 1, At: base, Now: base})
-	must.OK(t, err)
+	change := must.Get(s.p.Begin(stream.Beginning{First: store.Progress{Started: true}, Epoch: 1, At: base, Now: base}))(t)
 	s.apply(t, change)
 	s.note(1, sink.FromTail, 10)
 	s.flush(t, base)
@@ -166,8 +164,7 @@ func TestAWaitingProcessPollsWhatItSawMissing(t *testing.T) {
 func TestWhatIsMissingBelowTheFloorInTheStoreStaysSo(t *testing.T) {
 	s := newShard(t, memory.New())
 	first := store.Progress{Started: true, Position: 10, Floor: 10}
-	change, err := s.p.Begin(stream.Beginning{First: first, Committed: []uint64{1, 2, 3, 4, 5, 6, 8, 9, 10}, Epoch: 3, At: base, Now: base})
-	must.OK(t, err)
+	change := must.Get(s.p.Begin(stream.Beginning{First: first, Committed: []uint64{1, 2, 3, 4, 5, 6, 8, 9, 10}, Epoch: 3, At: base, Now: base}))(t)
 	s.apply(t, change)
 	s.reopen(t)
 	s.p.Note(11, sink.FromTail, &sink.State{Epoch: 3, Seq: 1, Floor: 10})
@@ -208,8 +205,7 @@ func TestIDsWithoutAnOrder(t *testing.T) {
 // TestPartsStayInMemoryUntilTheyAreApplied has an owner hand over much at once.
 func TestPartsStayInMemoryUntilTheyAreApplied(t *testing.T) {
 	m := memory.New()
-	p, err := stream.OpenProgress(context.Background(), m, key, store.Progress{}, ledger.Options{MaxBytes: 1, Order: source.OrderStrict})
-	must.OK(t, err)
+	p := must.Get(stream.OpenProgress(context.Background(), m, key, store.Progress{}, ledger.Options{MaxBytes: 1, Order: source.OrderStrict}))(t)
 	s := &shard{p: p, store: m}
 	advance := func(through, step uint64) store.ShardChange {
 		b := stream.Read{Through: through, At: base, Now: base}

@@ -86,8 +86,7 @@ func (r *rig) pass(d time.Duration) {
 // registration returns the one that the store has in force.
 func (r *rig) registration(stream, tp string) store.Registration {
 	r.t.Helper()
-	image, err := r.disk.Load(r.t.Context())
-	must.OK(r.t, err)
+	image := must.Get(r.disk.Load(r.t.Context()))(r.t)
 	for _, g := range image.Registrations {
 		if g.Stream == stream && g.TP == tp && !g.Retired {
 			return g

@@ -182,8 +182,7 @@ func (s *stage) takesOver(context.Context) error {
 func (s *stage) create(streams []string) {
 	if s.rig != nil {
 		s.kept = s.disk.Clone()
-		image, err := s.kept.Load(s.Context())
-		must.OK(s, err)
+		image := must.Get(s.kept.Load(s.Context()))(s)
 		for i := range image.Registrations {
 			image.Registrations[i].Seen += uint64(s.back.Milliseconds())
 		}

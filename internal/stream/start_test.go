@@ -143,8 +143,7 @@ func (s *stage) disputed(of string) string {
 	s.Helper()
 	var keys []string
 	for _, key := range []string{"a", "b", "c", "d"} {
-		e, err := s.feeds[of].entry(s.Context(), key)
-		must.OK(s, err)
+		e := must.Get(s.feeds[of].entry(s.Context(), key))(s)
 		if e.Disputed {
 			keys = append(keys, key)
 		}

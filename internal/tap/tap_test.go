@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"example.org/bridge/sink"
+	"example.org/bridge/tests/must"
 )
 
 // offer offers events with the rows from up to before to.
@@ -26,10 +27,7 @@ func rows(events []*Event) (rows []uint64) {
 
 func listen(t *testing.T, of *Tap, stream string) *Listener {
 	t.Helper()
-	l, err := of.Listen(stream)
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := must.Get(of.Listen(stream))(t)
 	return l
 }
 

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"example.org/bridge/internal/tracing/tracingtest"
+	"example.org/bridge/tests/must"
 )
 
 // The end of the process waits for a machine that is busy with other things.
@@ -25,10 +26,7 @@ func open(t *testing.T, c *tracingtest.Collector, change func(*Options)) (tracer
 	if change != nil {
 		change(&o)
 	}
-	tracer, err := New(o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	tracer = must.Get(New(o))(t)
 	return tracer, log
 }
 
@@ -51,9 +49,7 @@ func TestABatchIsOneSpan(t *testing.T) {
 	span.End(nil)
 	failed := tracer.Begin(Batch{Asked: asked, Got: asked})
 	failed.End(errors.New("the bus is closed"))
-	if err := tracer.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, tracer.Close())
 	spans := c.Spans()
 	batches, reads, publishes := named(spans, "batch"), named(spans, "read"), named(spans, "publish")
 	if len(batches) != 2 || len(reads) != 2 || len(publishes) != 2 || len(spans) != 6 {
@@ -103,9 +99,7 @@ func TestMalformedAttributesOfTheProcessAreLogged(t *testing.T) {
 	c := tracingtest.Start(t)
 	tracer, log := open(t, c, nil)
 	tracer.Begin(Batch{Asked: time.Now(), Got: time.Now()}).End(nil)
-	if err := tracer.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, tracer.Close())
 	if !strings.Contains(log.String(), "level=WARN") || !strings.Contains(log.String(), "OTEL_RESOURCE_ATTRIBUTES") {
 		t.Errorf("log %s", log)
 	}
@@ -133,9 +127,7 @@ func TestACollectorThatIsAway(t *testing.T) {
 	send := func(t *testing.T, tracer *Tracer) {
 		t.Helper()
 		tracer.Begin(Batch{Asked: time.Now(), Got: time.Now()}).End(nil)
-		if err := tracer.Close(); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, tracer.Close())
 	}
 	t.Run("is asked again", func(t *testing.T) {
 		c := tracingtest.Start(t)

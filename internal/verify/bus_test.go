@@ -10,6 +10,7 @@ import (
 	"example.org/bridge/internal/verify"
 	"example.org/bridge/sink"
 	"example.org/bridge/sink/sinktest/memory"
+	"example.org/bridge/tests/must"
 )
 
 // readOn returns what one Read hands out, as offset and value.
@@ -31,17 +32,12 @@ func TestABusIsReadToItsEnd(t *testing.T) {
 	publish := func(values ...string) {
 		t.Helper()
 		for _, value := range values {
-			if _, err := s.Publish(t.Context(), []sink.Message{{Destination: "t", Value: []byte(value)}}); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(s.Publish(t.Context(), []sink.Message{{Destination: "t", Value: []byte(value)}}))(t)
 		}
 	}
 	publish("a", "b", "c", "d")
 	s.Delete("t/0", 2)
-	b, err := verify.OpenBus(t.Context(), verify.BusOptions{Reader: s, Topics: []string{"t"}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := must.Get(verify.OpenBus(t.Context(), verify.BusOptions{Reader: s, Topics: []string{"t"}}))(t)
 	if got, want := readOn(t, b), []string{"1=a", "3=c", "4=d"}; !slices.Equal(got, want) {
 		t.Errorf("read %q, want %q", got, want)
 	}
@@ -79,9 +75,7 @@ func TestABusThatCannotBeRead(t *testing.T) {
 		"the stream NONE does not exist, so nothing is published there yet: create it, or": {Subjects: []string{"nowhere"}, Stream: "NONE"},
 	} {
 		s := memory.New(memory.Options{Partitions: 1})
-		if _, err := s.Publish(t.Context(), []sink.Message{{Destination: "t"}, {Destination: "t"}}); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(s.Publish(t.Context(), []sink.Message{{Destination: "t"}, {Destination: "t"}}))(t)
 		o.Reader = early{s}
 		b, err := verify.OpenBus(t.Context(), o)
 		if err == nil {

@@ -4,6 +4,8 @@ import (
 	"os"
 	"strings"
 	"testing"
+
+	"example.org/bridge/tests/must"
 )
 
 func TestVerificationForPeople(t *testing.T) {
@@ -56,10 +58,7 @@ stream orders: capability, 2 tables with 1000 rows; 1190 events, 1 repeat, 990 e
 }
 
 func TestEveryFindingHasWords(t *testing.T) {
-	page, err := os.ReadFile("../../docs/findings.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	page := must.Get(os.ReadFile("../../docs/findings.md"))(t)
 	for _, of := range findings {
 		if of.words == "" || !strings.Contains(string(page), "\n| `"+string(of.Code)+"` | ") {
 			t.Errorf("no words for %s, or no row in docs/findings.md", of.Code)

@@ -15,6 +15,7 @@ import (
 	"example.org/bridge/sink"
 	"example.org/bridge/source"
 	"example.org/bridge/source/sourcetest/memory"
+	"example.org/bridge/tests/must"
 )
 
 // player plays a script: steps between semicolons, each with words behind its name. I is the index
@@ -306,10 +307,7 @@ func (p *player) same(what, want, got string) {
 
 func (p *player) number(text string) uint64 {
 	p.t.Helper()
-	n, err := strconv.ParseUint(text, 10, 64)
-	if err != nil {
-		p.t.Fatal(err)
-	}
+	n := must.Get(strconv.ParseUint(text, 10, 64))(p.t)
 	return n
 }
 
@@ -388,10 +386,7 @@ func stamped(t *testing.T, kind event.Kind) *world {
 func (w *world) setState(i int, change func(*sink.State)) {
 	w.t.Helper()
 	m := w.copyOf(i)
-	state, err := sink.ParseState(m.Header[sink.HeaderState])
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	state := must.Get(sink.ParseState(m.Header[sink.HeaderState]))(w.t)
 	change(&state)
 	m.Header[sink.HeaderState] = string(sink.AppendState(nil, &state))
 	w.bus.messages[i] = m

@@ -15,6 +15,7 @@ import (
 	"example.org/bridge/sink"
 	"example.org/bridge/source"
 	"example.org/bridge/source/sourcetest/memory"
+	"example.org/bridge/tests/must"
 )
 
 // world is a table, and a bus with the events that a bridge publishes of it.
@@ -65,10 +66,7 @@ func (w *world) reads() source.Shard {
 
 func (w *world) newEncoder() *event.Encoder {
 	w.t.Helper()
-	e, err := event.NewEncoder(w.options)
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	e := must.Get(event.NewEncoder(w.options))(w.t)
 	return e
 }
 
@@ -84,17 +82,13 @@ func (w *world) publish(id uint64) {
 	w.t.Helper()
 	var page source.Page
 	read := func(s source.Shard, q source.Query) {
-		if err := s.Read(w.t.Context(), q, &page); err != nil {
-			w.t.Fatal(err)
-		}
+		must.OK(w.t, s.Read(w.t.Context(), q, &page))
 	}
 	read(w.table, source.Query{Ranges: []source.Range{{First: id, Last: id}}, Limit: 1})
 	if w.sharing {
 		read(w.reads(), source.Query{Keys: [][][]byte{{bytes.Clone(page.Rows[0].Values[1])}}, Limit: 1})
 	}
-	if err := w.encoder.Bind(page.Columns); err != nil {
-		w.t.Fatal(err)
-	}
+	must.OK(w.t, w.encoder.Bind(page.Columns))
 	row := event.Row{Row: page.Rows[0], Read: page.Now}
 	name := string(row.Values[1])
 	if w.options.Kind == event.Capability {
@@ -191,10 +185,7 @@ func (w *world) add(m *message, state sink.State) {
 func (w *world) open() *verify.Bus {
 	w.t.Helper()
 	w.bus.opened = false
-	bus, err := verify.OpenBus(w.t.Context(), verify.BusOptions{Reader: w.bus})
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	bus := must.Get(verify.OpenBus(w.t.Context(), verify.BusOptions{Reader: w.bus}))(w.t)
 	return bus
 }
 
@@ -207,10 +198,7 @@ func (w *world) check(adjust ...func(*verify.Options)) *verify.Report {
 	for _, f := range adjust {
 		f(&o)
 	}
-	r, err := verify.Run(w.t.Context(), o)
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	r := must.Get(verify.Run(w.t.Context(), o))(w.t)
 	return r
 }
 

@@ -19,6 +19,7 @@ import (
 	"example.org/bridge/sink/embedded"
 	"example.org/bridge/sink/jetstream"
 	"example.org/bridge/sink/sinktest"
+	"example.org/bridge/tests/must"
 	"example.org/bridge/tests/testenv"
 )
 
@@ -28,10 +29,7 @@ const onFreePort = "127.0.0.1:0"
 // open starts a server in dir with a sink on a stream named EVENTS; it ends with the test.
 func open(t testing.TB, dir string, subjects ...string) *embedded.Sink {
 	t.Helper()
-	s, err := tryOpen(dir, onFreePort, subjects...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(tryOpen(dir, onFreePort, subjects...))(t)
 	t.Cleanup(func() { closed(t, s) })
 	return s
 }
@@ -65,15 +63,9 @@ func deadline(t testing.TB) context.Context {
 // read returns what the stream holds on a subject, over the network, with nats.go alone.
 func read(t testing.TB, s *embedded.Sink, subject string) []sinktest.Record {
 	t.Helper()
-	nc, err := nats.Connect("nats://"+s.Addr().String(), nats.Timeout(time.Minute))
-	if err != nil {
-		t.Fatal(err)
-	}
+	nc := must.Get(nats.Connect("nats://"+s.Addr().String(), nats.Timeout(time.Minute)))(t)
 	defer nc.Close()
-	js, err := natsjs.New(nc)
-	if err != nil {
-		t.Fatal(err)
-	}
+	js := must.Get(natsjs.New(nc))(t)
 	stream, err := js.Stream(deadline(t), "EVENTS")
 	if errors.Is(err, natsjs.ErrStreamNotFound) {
 		return nil
@@ -170,25 +162,17 @@ func TestOpenSaysWhatIsInTheWay(t *testing.T) {
 	})
 	t.Run("a folder that somebody looks into", func(t *testing.T) {
 		dir := t.TempDir()
-		lock, err := embedded.Lock(dir)
-		if err != nil {
-			t.Fatal(err)
-		}
+		lock := must.Get(embedded.Lock(dir))(t)
 		time.AfterFunc(100*time.Millisecond, func() { _ = lock.Close() })
 		open(t, dir, "a")
 	})
 	t.Run("a file instead of the folder", func(t *testing.T) {
 		file := filepath.Join(t.TempDir(), "nats")
-		if err := os.WriteFile(file, nil, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.WriteFile(file, nil, 0o600))
 		refused(t, file, "", "not a directory")
 	})
 	t.Run("an address that is taken, and the folder is free again", func(t *testing.T) {
-		listener, err := net.Listen("tcp", onFreePort)
-		if err != nil {
-			t.Fatal(err)
-		}
+		listener := must.Get(net.Listen("tcp", onFreePort))(t)
 		defer listener.Close()
 		dir := t.TempDir()
 		refused(t, dir, listener.Addr().String(), "another process has the port: end it; or choose another one")
@@ -198,10 +182,7 @@ func TestOpenSaysWhatIsInTheWay(t *testing.T) {
 
 func TestNoListenerUnlessAsked(t *testing.T) {
 	t.Parallel()
-	s, err := tryOpen(t.TempDir(), "", "a")
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(tryOpen(t.TempDir(), "", "a"))(t)
 	defer closed(t, s)
 	mustPublish(t, s, message("a", "1"))
 	if s.Addr() != nil {
@@ -234,13 +215,8 @@ func TestInspect(t *testing.T) {
 	})
 	t.Run("finds a file instead of the folder and a port that is taken", func(t *testing.T) {
 		file := filepath.Join(t.TempDir(), "nats")
-		if err := os.WriteFile(file, nil, 0o600); err != nil {
-			t.Fatal(err)
-		}
-		listener, err := net.Listen("tcp", onFreePort)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.WriteFile(file, nil, 0o600))
+		listener := must.Get(net.Listen("tcp", onFreePort))(t)
 		defer listener.Close()
 		r := embedded.Inspect(deadline(t), embedded.Options{Dir: file, Listen: listener.Addr().String()})
 		if len(r.Findings) != 2 {
@@ -302,9 +278,7 @@ func TestJetStreamSwitchedOffIsSwitchedOnAgain(t *testing.T) {
 		if tries == 20 {
 			t.Fatal("ready without JetStream")
 		}
-		if err := s.SwitchOff(); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, s.SwitchOff())
 		ready = s.Ready(deadline(t)) == nil
 	}
 	mustPublish(t, s, message("a", "2"))
@@ -319,10 +293,7 @@ func TestJetStreamSwitchedOffIsSwitchedOnAgain(t *testing.T) {
 // TestCloseWhileJetStreamIsSwitchedOn: a client from outside keeps it waiting when the server ends.
 func TestCloseWhileJetStreamIsSwitchedOn(t *testing.T) {
 	t.Parallel()
-	s, err := tryOpen(t.TempDir(), onFreePort, "a")
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(tryOpen(t.TempDir(), onFreePort, "a"))(t)
 	nc, err := nats.Connect("nats://" + s.Addr().String())
 	if err == nil {
 		defer nc.Close()

@@ -16,6 +16,7 @@ import (
 	"example.org/bridge/sink/jetstream"
 	"example.org/bridge/sink/sinktest"
 	"example.org/bridge/tests/faulty/failpoint"
+	"example.org/bridge/tests/must"
 	"example.org/bridge/tests/testall"
 	"example.org/bridge/tests/testenv"
 )
@@ -27,14 +28,12 @@ func TestABatchOverItsTime(t *testing.T) {
 	server := testenv.InProcessNATS(t, func(o *server.Options) { o.JetStreamLimits.MaxBatchTimeout = limit })
 	stream, options := claimed(t, server, natsjs.StreamConfig{})
 	abandoned := make(chan struct{}, 1)
-	if _, err := server.Connect(t).Subscribe("$JS.EVENT.ADVISORY.STREAM.BATCH_ABANDONED.>", func(*nats.Msg) {
+	must.Get(server.Connect(t).Subscribe("$JS.EVENT.ADVISORY.STREAM.BATCH_ABANDONED.>", func(*nats.Msg) {
 		select {
 		case abandoned <- struct{}{}:
 		default:
 		}
-	}); err != nil {
-		t.Fatal(err)
-	}
+	}))(t)
 	s := open(t, options)
 	sinktest.MustFence(t, s)
 	batch := messages(options.Stream+".a", "slow", 100, 7)
@@ -65,9 +64,7 @@ func TestTooManyBatches(t *testing.T) {
 	other := nats.NewMsg(options.Stream + ".b")
 	other.Header.Set("Nats-Batch-Id", "other")
 	other.Header.Set("Nats-Batch-Sequence", "1")
-	if _, err := nc.RequestMsg(other, time.Minute); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(nc.RequestMsg(other, time.Minute))(t)
 	var mu sync.Mutex
 	var faults []string
 	options.Fault = func(_ string, err error) {
@@ -86,9 +83,7 @@ func TestTooManyBatches(t *testing.T) {
 	})
 	other.Header.Set("Nats-Batch-Sequence", "2")
 	other.Header.Set("Nats-Batch-Commit", "1")
-	if _, err := nc.RequestMsg(other, time.Minute); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(nc.RequestMsg(other, time.Minute))(t)
 	<-done
 	wantOnce(t, stream, options.Stream+".a", batch)
 }

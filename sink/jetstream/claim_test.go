@@ -13,6 +13,7 @@ import (
 	"example.org/bridge/sink"
 	"example.org/bridge/sink/jetstream"
 	"example.org/bridge/sink/sinktest"
+	"example.org/bridge/tests/must"
 	"example.org/bridge/tests/testenv"
 )
 
@@ -24,9 +25,7 @@ func TestAClaimThatIsGone(t *testing.T) {
 	stream, options := claimed(t, server, natsjs.StreamConfig{})
 	s := open(t, options)
 	sinktest.Deliver(t, s, nil, messages(options.Stream+".a", "before", 10, 3))
-	if err := stream.Purge(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, stream.Purge(t.Context()))
 	if _, err := s.Publish(sinktest.Deadline(t), messages(options.Stream+".a", "after", 10, 3)); !errors.Is(err, sink.ErrUnknownOutcome) {
 		t.Errorf("it publishes with %v", err)
 	}
@@ -92,9 +91,7 @@ func TestClaimsAreRenewed(t *testing.T) {
 			js := server.JetStream(t)
 			for last, round := first, 0; round < c.rounds; round++ {
 				for range c.foreign {
-					if _, err := js.Publish(t.Context(), options.Stream+".foreign", make([]byte, 200)); err != nil {
-						t.Fatal(err)
-					}
+					must.Get(js.Publish(t.Context(), options.Stream+".foreign", make([]byte, 200)))(t)
 				}
 				sinktest.Until(t, "the claim is renewed", func() bool { return claimOf(t, stream, options.Claim) > last })
 				last = claimOf(t, stream, options.Claim)
@@ -176,9 +173,6 @@ func TestAFullStreamWithAClaim(t *testing.T) {
 
 func claimOf(t *testing.T, stream natsjs.Stream, subject string) uint64 {
 	t.Helper()
-	m, err := stream.GetLastMsgForSubject(t.Context(), subject)
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := must.Get(stream.GetLastMsgForSubject(t.Context(), subject))(t)
 	return m.Sequence
 }

@@ -13,6 +13,8 @@ import (
 	"example.org/bridge/tests/testenv"
 
 	natsjs "github.com/nats-io/nats.go/jetstream"
+
+	"example.org/bridge/tests/must"
 )
 
 // at says how to reach a server, and names the stream, empty for none.
@@ -27,10 +29,7 @@ func open(t testing.TB, o jetstream.Options) *jetstream.Sink {
 	if o.Logger == nil && testing.Verbose() {
 		o.Logger = slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelDebug}))
 	}
-	s, err := jetstream.Open(o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(jetstream.Open(o))(t)
 	t.Cleanup(func() {
 		if err := s.Close(); err != nil {
 			t.Error(err)
@@ -104,9 +103,7 @@ func wantWhole(t testing.TB, got []sinktest.Record, sent ...[]sink.Message) {
 func remake(t testing.TB, js natsjs.JetStream, config natsjs.StreamConfig) (stream natsjs.Stream) {
 	t.Helper()
 	ctx := sinktest.Deadline(t)
-	if err := js.DeleteStream(ctx, config.Name); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, js.DeleteStream(ctx, config.Name))
 	// The server may still be removing the files of the old one.
 	sinktest.Until(t, "create the stream again", func() bool {
 		var err error

@@ -16,15 +16,13 @@ import (
 	"example.org/bridge/sink"
 	sinkjs "example.org/bridge/sink/jetstream"
 	"example.org/bridge/sink/sinktest"
+	"example.org/bridge/tests/must"
 	"example.org/bridge/tests/testenv"
 )
 
 func inspected(t *testing.T, options sinkjs.Options) inspect.Report {
 	t.Helper()
-	s, err := sinkjs.Open(options)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(sinkjs.Open(options))(t)
 	defer func() {
 		if err := s.Close(); err != nil {
 			t.Error(err)
@@ -168,14 +166,9 @@ func TestAStreamIsCreatedAsItIsGiven(t *testing.T) {
 		js := nats.JetStream(t)
 		mustPublish(t, s, messages(name+".a", "k", 3, 1))
 		// It is created once more where somebody has deleted it.
-		if err := js.DeleteStream(t.Context(), name); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, js.DeleteStream(t.Context(), name))
 		mustPublish(t, s, messages(name+".a", "again", 3, 1))
-		stream, err := js.Stream(t.Context(), name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		stream := must.Get(js.Stream(t.Context(), name))(t)
 		is := stream.CachedInfo().Config
 		got := sinkjs.Keeping{
 			Replicas: is.Replicas, File: is.Storage == jetstream.FileStorage, Memory: is.Storage == jetstream.MemoryStorage,
@@ -228,9 +221,7 @@ func TestInspectComparesWhatIsGiven(t *testing.T) {
 	nats := testenv.OwnNATS(t)
 	js := nats.JetStream(t)
 	was := jetstream.StreamConfig{Name: "EVENTS", Subjects: []string{"in.>"}, Storage: jetstream.FileStorage, Replicas: 1, MaxAge: 48 * time.Hour, Duplicates: 2 * time.Minute, MaxBytes: -1}
-	if _, err := js.CreateStream(t.Context(), was); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(js.CreateStream(t.Context(), was))(t)
 	given := keeping
 	given.Replicas = 3
 	for name, c := range map[string]struct {
@@ -273,9 +264,7 @@ func TestInspectFindsABucketThatExpires(t *testing.T) {
 	t.Parallel()
 	server := testenv.AnyNATS(t)
 	bucket := testenv.NewStreamName()
-	if _, err := server.JetStream(t).CreateKeyValue(t.Context(), jetstream.KeyValueConfig{Bucket: bucket, TTL: time.Hour}); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(server.JetStream(t).CreateKeyValue(t.Context(), jetstream.KeyValueConfig{Bucket: bucket, TTL: time.Hour}))(t)
 	r := inspected(t, sinkjs.Options{Connection: at(server.URL(), ""), Bucket: bucket, CreateStream: true})
 	if f := r.Findings; len(f) != 1 || f[0].Severity != inspect.Unsafe || f[0].Code != inspect.TopicUncompacted || f[0].Blocks() ||
 		strings.Contains(f[0].Statement, "per-subject") {

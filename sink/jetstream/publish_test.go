@@ -17,6 +17,7 @@ import (
 	"example.org/bridge/sink"
 	"example.org/bridge/sink/jetstream"
 	"example.org/bridge/sink/sinktest"
+	"example.org/bridge/tests/must"
 	"example.org/bridge/tests/testenv"
 )
 
@@ -84,9 +85,7 @@ func TestPublish(t *testing.T) {
 		s := open(t, jetstream.Options{Connection: at(broker.URL(), name)})
 		sinktest.MustFence(t, s)
 		mustPublish(t, s, messages(name+".a", "some", 100, 10))
-		if err := s.Close(); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, s.Close())
 		if err := s.Ready(t.Context()); !errors.Is(err, sink.ErrClosed) {
 			t.Errorf("a closed sink is ready: %v", err)
 		}
@@ -131,9 +130,7 @@ func TestAShortDuplicateWindow(t *testing.T) {
 		}
 		s := open(t, jetstream.Options{Connection: at(broker.URL(), name), Windows: windows, Logger: slog.New(slog.NewTextHandler(said, nil))})
 		mustPublish(t, s, messages(name+".a", fmt.Sprint(i), 1, 1))
-		if err := s.Close(); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, s.Close())
 		if n := strings.Count(said.String(), "duplicate window is short"); n != want {
 			t.Errorf("sink %d: said %d times, want %d:\n%s", i, n, want, said)
 		}

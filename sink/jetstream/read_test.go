@@ -14,6 +14,7 @@ import (
 	"example.org/bridge/sink"
 	"example.org/bridge/sink/jetstream"
 	"example.org/bridge/sink/sinktest"
+	"example.org/bridge/tests/must"
 	"example.org/bridge/tests/testenv"
 )
 
@@ -77,10 +78,7 @@ func TestRead(t *testing.T) {
 		if err != nil || len(tps) != 2 || tps[0].Name != "OVER1" || tps[1].Name != "OVER2" || tps[0].First != 1 || tps[0].End != 1 {
 			t.Errorf("%+v, %v", tps, err)
 		}
-		requests, err := broker.JetStream(t).Conn().SubscribeSync("$JS.API.STREAM.NAMES")
-		if err != nil {
-			t.Fatal(err)
-		}
+		requests := must.Get(broker.JetStream(t).Conn().SubscribeSync("$JS.API.STREAM.NAMES"))(t)
 		tables := []string{"over.two.z"}
 		for i := range 3000 {
 			tables = append(tables, fmt.Sprint("over.one.", i))
@@ -127,9 +125,7 @@ func TestRead(t *testing.T) {
 			s, stream, name := onStream(t, broker, c.config)
 			mustPublish(t, s, slices.Concat(ours(name+".b", "first", 1), ours(name+".a", "others", 1), ours(name+".b", "more", 3)))
 			if c.remove {
-				if err := stream.DeleteMsg(t.Context(), 1); err != nil {
-					t.Fatal(err)
-				}
+				must.OK(t, stream.DeleteMsg(t.Context(), 1))
 			}
 			if tps, err := s.TPs(sinktest.Deadline(t), []string{name + ".>"}); err != nil || len(tps) != 1 || tps[0].Expired != c.expired || tps[0].Thinned != c.thinned {
 				t.Errorf("%+v: %+v, %v", c, tps, err)
@@ -143,9 +139,7 @@ func TestRead(t *testing.T) {
 		name := stream.CachedInfo().Config.Name
 		js := broker.JetStream(t)
 		for i := range n {
-			if _, err := js.PublishAsync(name+".a", []byte("hello")); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(js.PublishAsync(name+".a", []byte("hello")))(t)
 			if i%1000 == 999 {
 				<-js.PublishAsyncComplete()
 			}
@@ -243,9 +237,7 @@ func TestStreamsThatCannotCarryBatches(t *testing.T) {
 			if c.types == "" {
 				return
 			}
-			if _, err := server.JetStream(t).UpdateStream(t.Context(), good); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(server.JetStream(t).UpdateStream(t.Context(), good))(t)
 			if err := <-done; err != nil {
 				t.Fatal(err)
 			}

@@ -20,6 +20,7 @@ import (
 	"example.org/bridge/sink"
 	"example.org/bridge/sink/jetstream"
 	"example.org/bridge/sink/sinktest"
+	"example.org/bridge/tests/must"
 	"example.org/bridge/tests/testenv"
 )
 
@@ -172,10 +173,7 @@ func TestADomainOfJetStream(t *testing.T) {
 			t.Errorf("found %+v", found)
 		}
 	}
-	consumer, err := clientjetstream.New(clientjetstream.Options{URLs: []string{leaf.URL()}, Stream: "EVENTS", JetStreamDomain: "hub"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	consumer := must.Get(clientjetstream.New(clientjetstream.Options{URLs: []string{leaf.URL()}, Stream: "EVENTS", JetStreamDomain: "hub"}))(t)
 	ctx, cancel := context.WithCancel(sinktest.Deadline(t))
 	defer cancel()
 	handled := 0
@@ -226,9 +224,7 @@ func TestADomainBesideThatOfTheStream(t *testing.T) {
 		t.Errorf("the stream has %d messages, want each of 20 once", n)
 	}
 	config.Subjects, config.MaxMsgs, config.Discard = []string{"in.>", "claim"}, 1, natsjs.DiscardNew
-	if _, err := hub.JetStream(t).UpdateStream(t.Context(), config); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(hub.JetStream(t).UpdateStream(t.Context(), config))(t)
 	if acked, _ := publish("full", "", time.Second); acked > 0 {
 		t.Errorf("%d messages were acknowledged that the stream has not", acked)
 	}

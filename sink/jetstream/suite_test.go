@@ -15,6 +15,8 @@ import (
 	"example.org/bridge/tests/testenv"
 
 	natsjs "github.com/nats-io/nats.go/jetstream"
+
+	"example.org/bridge/tests/must"
 )
 
 const maxPayload = 1 << 20
@@ -40,10 +42,7 @@ func fixture(t *testing.T, servers []*testenv.NATSServer, shared bool, replicas 
 		configs[destinations[len(destinations)-1]] = natsjs.StreamConfig{Name: name, Subjects: []string{name + ".>"}}
 	}
 	stream := func(t testing.TB, destination string) natsjs.Stream {
-		stream, err := js.Stream(sinktest.Deadline(t), configs[destination].Name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		stream := must.Get(js.Stream(sinktest.Deadline(t), configs[destination].Name))(t)
 		return stream
 	}
 	cuts := 0
@@ -262,15 +261,11 @@ func readerFixture(t *testing.T, server *testenv.NATSServer) sinktest.ReaderFixt
 			}
 		},
 		Expire: func(t testing.TB, first uint64) {
-			if err := stream.Purge(t.Context(), natsjs.WithPurgeSequence(first)); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, stream.Purge(t.Context(), natsjs.WithPurgeSequence(first)))
 		},
 		Delete: func(t testing.TB, offsets []uint64) {
 			for _, at := range offsets {
-				if err := stream.DeleteMsg(t.Context(), at); err != nil {
-					t.Fatal(err)
-				}
+				must.OK(t, stream.DeleteMsg(t.Context(), at))
 			}
 		},
 		Cut: func(testing.TB) { p.Drop() },

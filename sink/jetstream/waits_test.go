@@ -15,6 +15,7 @@ import (
 	"example.org/bridge/sink/jetstream"
 	"example.org/bridge/sink/sinktest"
 	"example.org/bridge/tests/faulty/failpoint"
+	"example.org/bridge/tests/must"
 	"example.org/bridge/tests/testenv"
 )
 
@@ -38,9 +39,7 @@ func TestWaitsNameFaultAndRemedy(t *testing.T) {
 		c.Subjects, c.Duplicates = []string{strings.ToLower(c.Name) + ".>"}, 2*time.Minute
 		server.CreateStream(t, c)
 		if full {
-			if _, err := server.JetStream(t).Publish(t.Context(), strings.ToLower(c.Name)+".a", make([]byte, 2000)); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(server.JetStream(t).Publish(t.Context(), strings.ToLower(c.Name)+".a", make([]byte, 2000)))(t)
 		}
 	}
 	create(natsjs.StreamConfig{Name: "COUNT", MaxMsgs: 1, Discard: natsjs.DiscardNew}, true)
@@ -50,9 +49,7 @@ func TestWaitsNameFaultAndRemedy(t *testing.T) {
 	create(natsjs.StreamConfig{Name: "READ", MaxConsumers: 1}, true)
 	create(natsjs.StreamConfig{Name: "MUTE"}, false)
 	create(natsjs.StreamConfig{Name: "FREE"}, false)
-	if _, err := server.JetStream(t).CreateConsumer(t.Context(), "READ", natsjs.ConsumerConfig{Durable: "other"}); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(server.JetStream(t).CreateConsumer(t.Context(), "READ", natsjs.ConsumerConfig{Durable: "other"}))(t)
 	for _, c := range []struct {
 		name, user, subject, stream string
 		create, read                bool
@@ -117,9 +114,7 @@ func TestANewConnectionCountsWithoutAMessage(t *testing.T) {
 	server.CreateStream(t, natsjs.StreamConfig{Name: "EVENTS", Subjects: []string{"in.>"}})
 	sessions := make(chan string, 10)
 	s := open(t, jetstream.Options{Connection: at(server.URL(), ""), Session: func(stream string) { sessions <- stream }})
-	if _, err := s.TPs(sinktest.Deadline(t), []string{"in.a"}); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(s.TPs(sinktest.Deadline(t), []string{"in.a"}))(t)
 	server.Kill()
 	server.Start(t)
 	select {

@@ -16,6 +16,7 @@ import (
 
 	"example.org/bridge/client/kafka/broker"
 	"example.org/bridge/sink"
+	"example.org/bridge/tests/must"
 )
 
 // decode reads a sealed batch with franz-go, which checks its sum, and with the decoder of readers.
@@ -25,9 +26,7 @@ func decode(t testing.TB, sealed []byte) (kmsg.RecordBatch, []*kgo.Record, []sin
 		t.Fatalf("size %d of %d bytes", n, len(sealed)-sizePrefix)
 	}
 	var header kmsg.RecordBatch
-	if err := header.ReadFrom(sealed[sizePrefix:]); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, header.ReadFrom(sealed[sizePrefix:]))
 	answer := &kmsg.FetchResponseTopicPartition{RecordBatches: sealed[sizePrefix:]}
 	theirs, _ := kgo.ProcessFetchPartition(kgo.ProcessFetchPartitionOpts{}, answer, kgo.DefaultDecompressor(), nil)
 	if theirs.Err != nil {
@@ -35,9 +34,7 @@ func decode(t testing.TB, sealed []byte) (kmsg.RecordBatch, []*kgo.Record, []sin
 	}
 	var ours []sink.Stored
 	d := broker.Decoder{Topic: "t", To: math.MaxInt64, Each: func(m *sink.Stored) error { ours = append(ours, *m); return nil }}
-	if err := d.Decode(answer); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, d.Decode(answer))
 	return header, theirs.Records, ours
 }
 
@@ -58,10 +55,7 @@ func FuzzBatchIsReadBack(f *testing.F) {
 			}
 		}
 		for _, compression := range Compressions {
-			c, err := newCodec(compression)
-			if err != nil {
-				t.Fatal(err)
-			}
+			c := must.Get(newCodec(compression))(t)
 			var r records
 			r.reset()
 			for i := range batch {
@@ -70,10 +64,7 @@ func FuzzBatchIsReadBack(f *testing.F) {
 					break
 				}
 			}
-			sealed, err := r.seal(nil, c)
-			if err != nil {
-				t.Fatal(err)
-			}
+			sealed := must.Get(r.seal(nil, c))(t)
 			id := identity{producer: 1 << 40, epoch: 7, sequence: math.MaxInt32}
 			stamp(sealed, id)
 			header, theirs, ours := decode(t, sealed)

@@ -19,6 +19,7 @@ import (
 	"example.org/bridge/sink"
 	"example.org/bridge/sink/kafka"
 	"example.org/bridge/sink/sinktest"
+	"example.org/bridge/tests/must"
 )
 
 var produceKey = []kmsg.Key{kmsg.Produce}
@@ -218,9 +219,7 @@ func TestALateCopyOfAnAbandonedBatchIsRefused(t *testing.T) {
 	late := c.Fault(kfake.Fault{Keys: produceKey, Observe: true})
 	close(gate)
 	publish(t, s, series("t", "newest", 0, 1, 1))
-	if err := late.Wait(sinktest.Deadline(t), 1); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, late.Wait(sinktest.Deadline(t), 1))
 	wantLog(t, c, "before+0-0 newer+0-0 newest+0-0")
 }
 
@@ -244,9 +243,7 @@ func TestWhatFollowsAnAbandonedBatchIsNotTakenForIt(t *testing.T) {
 	lies := c.Fault(kfake.Fault{Keys: produceKey, Err: kerr.RequestTimedOut, Count: -1})
 	ctx, cancel := context.WithCancel(sinktest.Deadline(t))
 	result := sinktest.Publishing(ctx, s, series("t", "abandoned", 0, 1, 1))
-	if err := lies.Wait(sinktest.Deadline(t), 1); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, lies.Wait(sinktest.Deadline(t), 1))
 	cancel()
 	if err := <-result; !errors.Is(err, context.Canceled) {
 		t.Fatalf("Publish returns %v", err)
@@ -297,9 +294,7 @@ func TestCloseLeavesNoGoroutine(t *testing.T) {
 	resume := stall(c)
 	done := sinktest.Publishing(sinktest.Deadline(t), s, series("t", "k", 100, 100, 20))
 	sinktest.Until(t, "a batch is in flight", func() bool { return kafka.Queued(s, "t", 0) == 1 })
-	if err := s.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, s.Close())
 	if err := <-done; !errors.Is(err, sink.ErrClosed) {
 		t.Errorf("Publish ends with %v", err)
 	}

@@ -17,6 +17,7 @@ import (
 	"example.org/bridge/sink"
 	"example.org/bridge/sink/kafka"
 	"example.org/bridge/sink/sinktest"
+	"example.org/bridge/tests/must"
 	"example.org/bridge/tests/testenv"
 )
 
@@ -26,10 +27,7 @@ func TestMain(m *testing.M) { testenv.Main(m) }
 
 func fake(t testing.TB, opts ...kfake.Opt) *kfake.Cluster {
 	t.Helper()
-	c, err := kfake.NewCluster(append([]kfake.Opt{kfake.NumBrokers(3)}, opts...)...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(kfake.NewCluster(append([]kfake.Opt{kfake.NumBrokers(3)}, opts...)...))(t)
 	t.Cleanup(c.Close)
 	return c
 }
@@ -37,10 +35,7 @@ func fake(t testing.TB, opts ...kfake.Opt) *kfake.Cluster {
 func open(t testing.TB, opts kafka.Options) *kafka.Sink {
 	t.Helper()
 	opts.Logger = cmp.Or(opts.Logger, slog.New(slog.NewTextHandler(t.Output(), nil)))
-	s, err := kafka.Open(opts)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(kafka.Open(opts))(t)
 	t.Cleanup(func() { _ = s.Close() })
 	return s
 }
@@ -86,20 +81,15 @@ func consume(t testing.TB, topic string, brokers []string, opts ...kgo.Opt) []*k
 	ctx := sinktest.Deadline(t)
 	s := openQuiet(t, kafka.Options{Connection: at(brokers)})
 	tps, err := s.TPs(ctx, []string{topic})
-	if err := errors.Join(err, s.Close()); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, errors.Join(err, s.Close()))
 	missing := make(map[string]int64)
 	for _, tp := range tps {
 		if tp.End > 0 {
 			missing[tp.Name] = int64(tp.End)
 		}
 	}
-	client, err := kgo.NewClient(append(opts, kgo.SeedBrokers(brokers...), kgo.ConsumeTopics(topic), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
-		kgo.FetchMaxWait(50*time.Millisecond))...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	client := must.Get(kgo.NewClient(append(opts, kgo.SeedBrokers(brokers...), kgo.ConsumeTopics(topic), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
+		kgo.FetchMaxWait(50*time.Millisecond))...))(t)
 	defer client.Close()
 	var records []*kgo.Record
 	for len(missing) > 0 {

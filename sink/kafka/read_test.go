@@ -18,23 +18,18 @@ import (
 	"example.org/bridge/sink"
 	"example.org/bridge/sink/kafka"
 	"example.org/bridge/sink/sinktest"
+	"example.org/bridge/tests/must"
 	"example.org/bridge/tests/testenv"
 )
 
 func transact(t testing.TB, client *kgo.Client, commit kgo.TransactionEndTry, values ...string) {
 	t.Helper()
-	if err := client.BeginTransaction(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, client.BeginTransaction())
 	for _, v := range values {
 		r := &kgo.Record{Value: []byte(v), Headers: []kgo.RecordHeader{{Key: sink.HeaderStream, Value: []byte("test")}, {Key: sink.HeaderID, Value: []byte(v)}}}
-		if err := client.ProduceSync(sinktest.Deadline(t), r).FirstErr(); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, client.ProduceSync(sinktest.Deadline(t), r).FirstErr())
 	}
-	if err := client.EndTransaction(sinktest.Deadline(t), commit); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, client.EndTransaction(sinktest.Deadline(t), commit))
 }
 
 // stored returns the values of a TP up to its end, and how far it was read.
@@ -79,9 +74,7 @@ func TestReadTransactions(t *testing.T) {
 	}
 	put := func(client *kgo.Client, v string) {
 		t.Helper()
-		if err := client.ProduceSync(sinktest.Deadline(t), &kgo.Record{Value: []byte(v)}).FirstErr(); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, client.ProduceSync(sinktest.Deadline(t), &kgo.Record{Value: []byte(v)}).FirstErr())
 	}
 	transact(t, one, kgo.TryAbort, "x0")
 	wanted("nothing but an aborted transaction")
@@ -96,17 +89,13 @@ func TestReadTransactions(t *testing.T) {
 
 	// Two at once: one aborts what lies around the other's committed message.
 	for _, client := range []*kgo.Client{one, two} {
-		if err := client.BeginTransaction(); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, client.BeginTransaction())
 	}
 	put(one, "x3")
 	put(two, "d")
 	put(plain, "e")
 	put(one, "x4")
-	if err := two.EndTransaction(sinktest.Deadline(t), kgo.TryCommit); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, two.EndTransaction(sinktest.Deadline(t), kgo.TryCommit))
 	tps, err := s.TPs(sinktest.Deadline(t), []string{topic})
 	if err != nil || tps[0].Stable >= tps[0].End {
 		t.Fatalf("an open transaction holds nothing back: %+v, %v", tps, err)
@@ -141,9 +130,7 @@ func TestReadTransactions(t *testing.T) {
 		}
 		done <- err
 	}()
-	if err := one.EndTransaction(sinktest.Deadline(t), kgo.TryAbort); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, one.EndTransaction(sinktest.Deadline(t), kgo.TryAbort))
 	if err := <-done; err != nil {
 		t.Error(err)
 	}
@@ -153,12 +140,10 @@ func TestReadTransactions(t *testing.T) {
 	_, tp := stored(t, s, topic)
 	for from := range tp.End {
 		var got []string
-		if _, err := s.Read(sinktest.Deadline(t), sink.Span{TP: tp.Name, From: from, To: tp.End}, func(m *sink.Stored) error {
+		must.Get(s.Read(sinktest.Deadline(t), sink.Span{TP: tp.Name, From: from, To: tp.End}, func(m *sink.Stored) error {
 			got = append(got, string(m.Value))
 			return nil
-		}); err != nil {
-			t.Fatal(err)
-		}
+		}))(t)
 		if tail := want[len(want)-min(len(got), len(want)):]; !slices.Equal(got, tail) {
 			t.Errorf("from %d: got %v, want the end of %v", from, got, want)
 		}
@@ -178,20 +163,14 @@ func TestReadSegmentsOfMarkers(t *testing.T) {
 	tick := time.NewTicker(150 * time.Millisecond)
 	defer tick.Stop()
 	for i := range 6 {
-		if err := client.BeginTransaction(); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, client.BeginTransaction())
 		value := fmt.Sprint(i)
-		if err := client.ProduceSync(sinktest.Deadline(t), &kgo.Record{Value: []byte(value)}).FirstErr(); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, client.ProduceSync(sinktest.Deadline(t), &kgo.Record{Value: []byte(value)}).FirstErr())
 		// The segment is old by now: the marker begins another.
 		<-tick.C
 		<-tick.C
 		end := kgo.TransactionEndTry(i%3 != 0)
-		if err := client.EndTransaction(sinktest.Deadline(t), end); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, client.EndTransaction(sinktest.Deadline(t), end))
 		if end == kgo.TryCommit {
 			want = append(want, value)
 		}

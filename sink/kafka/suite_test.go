@@ -17,6 +17,7 @@ import (
 	"example.org/bridge/sink"
 	"example.org/bridge/sink/kafka"
 	"example.org/bridge/sink/sinktest"
+	"example.org/bridge/tests/must"
 	"example.org/bridge/tests/testall"
 	"example.org/bridge/tests/testenv"
 )
@@ -154,10 +155,7 @@ func TestProcessesThatBeginTogether(t *testing.T) {
 
 func newClient(t testing.TB, brokers []string, opts ...kgo.Opt) *kgo.Client {
 	t.Helper()
-	client, err := kgo.NewClient(append(opts, kgo.SeedBrokers(brokers...))...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	client := must.Get(kgo.NewClient(append(opts, kgo.SeedBrokers(brokers...))...))(t)
 	t.Cleanup(client.Close)
 	return client
 }
@@ -218,9 +216,7 @@ func compact(t testing.TB, k *testenv.KafkaServer, client *kgo.Client, topic str
 	t.Helper()
 	ctx := sinktest.Deadline(t)
 	put := func(key []byte) {
-		if err := client.ProduceSync(ctx, &kgo.Record{Key: key}).FirstErr(); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, client.ProduceSync(ctx, &kgo.Record{Key: key}).FirstErr())
 	}
 	gone := func(r *kgo.Record) bool { return slices.Contains(offsets, uint64(r.Offset)) }
 	for _, r := range consume(t, topic, k.Brokers()) {

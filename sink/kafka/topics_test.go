@@ -15,6 +15,7 @@ import (
 	"example.org/bridge/sink"
 	"example.org/bridge/sink/kafka"
 	"example.org/bridge/sink/sinktest"
+	"example.org/bridge/tests/must"
 	"example.org/bridge/tests/testenv"
 )
 
@@ -54,12 +55,8 @@ func TestATopicThatIsCreatedAgain(t *testing.T) {
 
 func remake(t *testing.T, c *kfake.Cluster, name string, partitions int32) {
 	t.Helper()
-	if err := c.DeleteTopic(name); err != nil {
-		t.Fatal(err)
-	}
-	if err := c.CreateTopic(name, partitions, nil); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, c.DeleteTopic(name))
+	must.OK(t, c.CreateTopic(name, partitions, nil))
 }
 
 // TestATopicThatComesBackWithFewerPartitions is waited for, and takes what was for the others.
@@ -67,18 +64,14 @@ func TestATopicThatComesBackWithFewerPartitions(t *testing.T) {
 	c := fake(t, kfake.SeedTopics(4, "t"))
 	s := open(t, kafka.Options{Connection: at(c.ListenAddrs())})
 	publish(t, s, series("t", "before", 0, 40, 8))
-	if err := c.DeleteTopic("t"); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, c.DeleteTopic("t"))
 	sent := series("t", "k", 0, 40, 8)
 	done := sinktest.Publishing(sinktest.Deadline(t), s, sent)
 	sinktest.Until(t, "Ready names the topic", func() bool {
 		err := s.Ready(sinktest.Deadline(t))
 		return err != nil && strings.Contains(err.Error(), "topic t does not exist")
 	})
-	if err := c.CreateTopic("t", 1, nil); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, c.CreateTopic("t", 1, nil))
 	if err := <-done; err != nil {
 		t.Fatal(err)
 	}
@@ -270,13 +263,8 @@ func allowTransactions(t *testing.T, k *testenv.KafkaServer, id string) {
 		acl.Principal, acl.Host, acl.Operation, acl.PermissionType = "User:"+testenv.KafkaUser, "*", operation, kmsg.ACLPermissionTypeAllow
 		req.Creations = append(req.Creations, acl)
 	}
-	res, err := req.RequestWith(sinktest.Deadline(t), client)
-	if err != nil {
-		t.Fatal(err)
-	}
+	res := must.Get(req.RequestWith(sinktest.Deadline(t), client))(t)
 	for _, r := range res.Results {
-		if err := kerr.ErrorForCode(r.ErrorCode); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, kerr.ErrorForCode(r.ErrorCode))
 	}
 }

@@ -18,6 +18,7 @@ import (
 	"example.org/bridge/sink/kafka"
 	"example.org/bridge/sink/sinktest"
 	"example.org/bridge/tests/faulty/failpoint"
+	"example.org/bridge/tests/must"
 	"example.org/bridge/tests/testenv"
 )
 
@@ -261,10 +262,7 @@ func stateOf(t testing.TB, k *testenv.KafkaServer, id string) string {
 	client := newClient(t, k.Brokers())
 	req := kmsg.NewPtrDescribeTransactionsRequest()
 	req.TransactionalIDs = []string{id}
-	res, err := req.RequestWith(sinktest.Deadline(t), client)
-	if err != nil {
-		t.Fatal(err)
-	}
+	res := must.Get(req.RequestWith(sinktest.Deadline(t), client))(t)
 	return res.TransactionStates[0].State
 }
 
@@ -275,12 +273,8 @@ func TestAForeignTransaction(t *testing.T) {
 	topic := newTopic()
 	k.CreateTopic(t, topic, 1, nil)
 	foreign := newClient(t, k.Brokers(), kgo.TransactionalID("somebody"), kgo.TransactionTimeout(5*time.Minute), kgo.DefaultProduceTopic(topic))
-	if err := foreign.BeginTransaction(); err != nil {
-		t.Fatal(err)
-	}
-	if err := foreign.ProduceSync(sinktest.Deadline(t), kgo.StringRecord("theirs")).FirstErr(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, foreign.BeginTransaction())
+	must.OK(t, foreign.ProduceSync(sinktest.Deadline(t), kgo.StringRecord("theirs")).FirstErr())
 	var log faultLog
 	opts := transactional(t, k.Brokers())
 	opts.Fault = log.add
@@ -299,9 +293,7 @@ func TestAForeignTransaction(t *testing.T) {
 		t.Error("catch-up does not wait for the end of the transaction")
 	default:
 	}
-	if err := foreign.EndTransaction(context.Background(), kgo.TryAbort); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, foreign.EndTransaction(context.Background(), kgo.TryAbort))
 	if got := <-found; len(got) != len(sent) {
 		t.Errorf("%d of %d messages were found", len(got), len(sent))
 	}

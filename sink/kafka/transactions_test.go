@@ -19,6 +19,7 @@ import (
 	"example.org/bridge/sink/kafka"
 	"example.org/bridge/sink/sinktest"
 	"example.org/bridge/tests/faulty/failpoint"
+	"example.org/bridge/tests/must"
 )
 
 // committed reads what a read_committed consumer sees of a topic.
@@ -42,9 +43,7 @@ func TestAHungLeader(t *testing.T) {
 	opts.StalledAfter = time.Second
 	s := fenced(t, opts)
 	hung := c.LeaderFor("hung", 0)
-	if err := c.MoveTopicPartition("healthy", 0, (hung+1)%3); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, c.MoveTopicPartition("healthy", 0, (hung+1)%3))
 	end, taken := make(chan struct{}), make(chan struct{}, 1)
 	t.Cleanup(func() { close(end) })
 	c.ControlKey(int16(kmsg.Produce), func(kmsg.Request) (kmsg.Response, error, bool) {

@@ -17,6 +17,7 @@ import (
 	"example.org/bridge/sink"
 	"example.org/bridge/sink/sinktest"
 	"example.org/bridge/sink/stdout"
+	"example.org/bridge/tests/must"
 )
 
 // page is a writer that several goroutines may use and that fails on demand.
@@ -71,10 +72,7 @@ func (p *page) stall(testing.TB) func() {
 
 func open(t *testing.T, w io.Writer) *stdout.Sink {
 	t.Helper()
-	s, err := stdout.Open(stdout.Options{Writer: w})
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(stdout.Open(stdout.Options{Writer: w}))(t)
 	t.Cleanup(func() {
 		if err := s.Close(); err != nil {
 			t.Error(err)
@@ -168,9 +166,7 @@ func TestFaults(t *testing.T) {
 func TestPrinting(t *testing.T) {
 	t.Run("an event of several lines is printed as one", func(t *testing.T) {
 		p := &page{}
-		if _, err := open(t, p).Publish(t.Context(), batch("{\n \"a\":\r\n1}")); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(open(t, p).Publish(t.Context(), batch("{\n \"a\":\r\n1}")))(t)
 		if got := p.lines(); len(got) != 1 || got[0] != `{  "a":  1}` {
 			t.Errorf("printed %q", got)
 		}
@@ -178,9 +174,7 @@ func TestPrinting(t *testing.T) {
 
 	t.Run("a buffer is flushed after each batch", func(t *testing.T) {
 		p := &page{}
-		if _, err := open(t, bufio.NewWriter(p)).Publish(t.Context(), batch(`{"a":1}`)); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(open(t, bufio.NewWriter(p)).Publish(t.Context(), batch(`{"a":1}`)))(t)
 		if got := p.lines(); len(got) != 1 {
 			t.Errorf("printed %q", got)
 		}

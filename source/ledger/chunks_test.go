@@ -81,8 +81,7 @@ func restore(opts ledger.Options, position uint64, chunks []ledger.Chunk) (*ledg
 
 func mustRestore(t testing.TB, opts ledger.Options, position uint64, chunks []ledger.Chunk) *ledger.Ledger {
 	t.Helper()
-	l, err := restore(opts, position, chunks)
-	must.OK(t, err)
+	l := must.Get(restore(opts, position, chunks))(t)
 	return l
 }
 
@@ -287,9 +286,7 @@ func TestSavedForms(t *testing.T) {
 	for fields := strings.Fields(savedForms); len(fields) > 0; fields = fields[2:] {
 		c := ledger.Chunk{}
 		c.Bytes, _ = hex.DecodeString(fields[1])
-		if _, err := fmt.Sscan(fields[0], &c.Key); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(fmt.Sscan(fields[0], &c.Key))(t)
 		chunks = append(chunks, c)
 	}
 	last := len(chunks) - 1
@@ -301,8 +298,7 @@ func TestSavedForms(t *testing.T) {
 	if got, want := again.Pending(0, 0, now), l.Pending(0, 0, now); !slices.Equal(got, want) || len(got) != 2 {
 		t.Errorf("pending %v, want %v", got, want)
 	}
-	restored, err := ledger.RestoreIDs(1000, nil, func(yield func(ledger.Chunk, error) bool) { yield(chunks[last], nil) })
-	must.OK(t, err)
+	restored := must.Get(ledger.RestoreIDs(1000, nil, func(yield func(ledger.Chunk, error) bool) { yield(chunks[last], nil) }))(t)
 	if got := slices.Collect(restored.All); !slices.Equal(got, source.JoinRanges(dense, 0)) {
 		t.Errorf("restored with %v", got)
 	}

@@ -123,8 +123,7 @@ func TestIDsBelowTheLowestNeedNoPart(t *testing.T) {
 			t.Errorf("a part is restored %s: %v", name, err)
 		}
 	}
-	s, err := ledger.RestoreIDs(0, func(uint64) ([]byte, error) { return nil, errors.New("unreadable") }, inOrder(d.chunks()))
-	must.OK(t, err)
+	s = must.Get(ledger.RestoreIDs(0, func(uint64) ([]byte, error) { return nil, errors.New("unreadable") }, inOrder(d.chunks())))(t)
 	s.DropThrough(4)
 	if s.Err() != nil || !s.AnyThrough(5) {
 		t.Errorf("a part is read: %v", s.Err())

@@ -14,8 +14,7 @@ import (
 
 func mustLedger(t testing.TB, opts ledger.Options, position uint64) *ledger.Ledger {
 	t.Helper()
-	l, err := ledger.New(opts, position)
-	must.OK(t, err)
+	l := must.Get(ledger.New(opts, position))(t)
 	return l
 }
 

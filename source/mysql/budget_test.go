@@ -11,6 +11,7 @@ import (
 
 	"example.org/bridge/source"
 	"example.org/bridge/source/sourcetest"
+	"example.org/bridge/tests/must"
 	"example.org/bridge/tests/testenv"
 )
 
@@ -49,10 +50,8 @@ func TestStatementsFitMaxAllowedPacket(t *testing.T) {
 			all = append(all, idsOf(rows), rows.More, idsOf(some), some.More)
 			var ids, first source.IDs
 			var changes source.Changes
-			if err := errors.Join(byID.ReadIDs(t.Context(), ranges, true, 5000, &ids), byID.ReadIDs(t.Context(), ranges, false, 200, &first),
-				byID.ReadChanges(t.Context(), source.ChangeQuery{Ranges: ranges, Limit: 5000}, &changes)); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, errors.Join(byID.ReadIDs(t.Context(), ranges, true, 5000, &ids), byID.ReadIDs(t.Context(), ranges, false, 200, &first),
+				byID.ReadChanges(t.Context(), source.ChangeQuery{Ranges: ranges, Limit: 5000}, &changes)))
 			all = append(all, ids.List, ids.Cut, first.List, first.Cut, changes.List, changes.More)
 			for column, keys := range map[string][][][]byte{"k": long, "l": foreign, "w": wide} {
 				found := sourcetest.Read(t, src.Shard(source.Spec{Table: "t", ID: "id", Key: []string{column}, UniqueKey: true}), source.Query{Keys: keys, Limit: 5000})

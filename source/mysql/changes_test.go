@@ -12,6 +12,7 @@ import (
 	"example.org/bridge/source"
 	"example.org/bridge/source/mysql"
 	"example.org/bridge/source/sourcetest"
+	"example.org/bridge/tests/must"
 	"example.org/bridge/tests/testenv"
 )
 
@@ -48,10 +49,7 @@ func testChangesReadTheirIndexEntriesOnly(t *testing.T, product testenv.Product)
 				{After: source.Cursor{Modified: "2027-01-01 00:00:00"}, Limit: 100},
 			} {
 				var c source.Changes
-				cost, err := mysql.ChangesCost(t.Context(), s, q, &c)
-				if err != nil {
-					t.Fatal(err)
-				}
+				cost := must.Get(mysql.ChangesCost(t.Context(), s, q, &c))(t)
 				// A range of the cursor's time, and one behind it. Without a cursor MySQL skips
 				// from one time to the next.
 				keys := 2
@@ -98,9 +96,7 @@ func testChangesOfOddTimes(t *testing.T, product testenv.Product) {
 	for _, column := range []string{"at", "stamp", "day"} {
 		s := b.source.Shard(source.Spec{Table: "t", ID: "id", Modified: column})
 		var c source.Changes
-		if err := s.ReadChanges(t.Context(), source.ChangeQuery{Limit: 9}, &c); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, s.ReadChanges(t.Context(), source.ChangeQuery{Limit: 9}, &c))
 		var ids []uint64
 		for _, at := range c.List {
 			ids = append(ids, at.ID)

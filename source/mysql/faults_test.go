@@ -9,6 +9,7 @@ import (
 	"example.org/bridge/source"
 	"example.org/bridge/source/mysql"
 	"example.org/bridge/source/sourcetest"
+	"example.org/bridge/tests/must"
 	"example.org/bridge/tests/testenv"
 )
 
@@ -113,14 +114,9 @@ func testStatementTimeLimit(t *testing.T, product testenv.Product) {
 	limited := open(t, b.server.URL("", "", b.name), func(o *mysql.Options) { o.StatementTimeout = 1500 * time.Millisecond })
 	s := limited.Shard(source.Spec{Table: "t", ID: "id"})
 	readInTime(t, s, source.Query{Limit: 1})
-	locker, err := b.admin.Conn(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	locker := must.Get(b.admin.Conn(t.Context()))(t)
 	defer func() { _ = locker.Close() }()
-	if _, err := locker.ExecContext(t.Context(), "LOCK TABLES t WRITE"); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(locker.ExecContext(t.Context(), "LOCK TABLES t WRITE"))(t)
 	for name, shard := range map[string]source.Shard{"a page": s, "the columns": limited.Shard(source.Spec{Table: "t", ID: "id"})} {
 		want := "Error 1969 (70100): Query execution was interrupted (max_statement_time exceeded)"
 		if product.IsMySQL() {
@@ -138,8 +134,6 @@ func testStatementTimeLimit(t *testing.T, product testenv.Product) {
 	eventually(t, func() bool {
 		return b.query(t, "SELECT COUNT(*) FROM information_schema.PROCESSLIST WHERE STATE LIKE 'Waiting%lock%' AND DB IS NULL AND INFO LIKE ?", "%"+b.name+"%`t`%") == "0"
 	})
-	if _, err := locker.ExecContext(t.Context(), "UNLOCK TABLES"); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(locker.ExecContext(t.Context(), "UNLOCK TABLES"))(t)
 	readInTime(t, s, source.Query{Limit: 1})
 }

@@ -16,15 +16,14 @@ import (
 	"example.org/bridge/internal/inspect"
 	"example.org/bridge/source"
 	"example.org/bridge/source/sourcetest"
+	"example.org/bridge/tests/must"
 	"example.org/bridge/tests/testenv"
 )
 
 func readIDs(t *testing.T, s source.Shard, uncommitted bool, ranges ...source.Range) []uint64 {
 	t.Helper()
 	var ids source.IDs
-	if err := s.(source.IDReader).ReadIDs(t.Context(), ranges, uncommitted, 100_000, &ids); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, s.(source.IDReader).ReadIDs(t.Context(), ranges, uncommitted, 100_000, &ids))
 	if ids.Now.IsZero() || ids.Server == "" {
 		t.Errorf("clock %v, server %q", ids.Now, ids.Server)
 	}
@@ -33,10 +32,7 @@ func readIDs(t *testing.T, s source.Shard, uncommitted bool, ranges ...source.Ra
 
 func begin(t *testing.T, b base) *sql.Tx {
 	t.Helper()
-	tx, err := b.admin.BeginTx(t.Context(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	tx := must.Get(b.admin.BeginTx(t.Context(), nil))(t)
 	t.Cleanup(func() { _ = tx.Rollback() })
 	return tx
 }
@@ -73,10 +69,7 @@ func TestNextIDAtTheEndOfItsType(t *testing.T) {
 			s := b.source.Shard(source.Spec{Table: "ends", ID: "id"})
 			next := func() uint64 {
 				t.Helper()
-				next, err := s.NextID(t.Context())
-				if err != nil {
-					t.Fatal(err)
-				}
+				next := must.Get(s.NextID(t.Context()))(t)
 				return next
 			}
 			b.exec(t, "INSERT INTO ends VALUES (?)", last-1)
@@ -114,13 +107,9 @@ func TestSessionsInAnotherTimeZone(t *testing.T) {
 				c.column+" NOT NULL, KEY (modified))")
 			tx := begin(t, b)
 			for _, statement := range []string{"SET time_zone = '" + c.zone + "'", "INSERT INTO zoned (name, modified) VALUES ('a', NOW(6)), ('b', NOW(6)), ('c', NOW(6))", "SET time_zone = DEFAULT"} {
-				if _, err := tx.ExecContext(t.Context(), statement); err != nil {
-					t.Fatal(err)
-				}
+				must.Get(tx.ExecContext(t.Context(), statement))(t)
 			}
-			if err := tx.Commit(); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, tx.Commit())
 			spec := source.Spec{Table: "zoned", ID: "id", Key: []string{"name"}, UniqueKey: true, Created: "created", Modified: "modified"}
 			found := b.source.Inspect(t.Context(), []source.Expected{{Spec: spec, Updates: true, Zone: time.UTC}}, 1)
 			at := slices.IndexFunc(found.Tables[0].Findings, func(f inspect.Finding) bool { return f.Code == inspect.TimeOffset })
@@ -138,10 +127,7 @@ func TestSessionsInAnotherTimeZone(t *testing.T) {
 func readHead(t *testing.T, s source.Shard) *source.Page {
 	t.Helper()
 	var p source.Page
-	seen, err := s.(source.HeadReader).ReadHead(t.Context(), 20*time.Millisecond, &p)
-	if err != nil {
-		t.Fatal(err)
-	}
+	seen := must.Get(s.(source.HeadReader).ReadHead(t.Context(), 20*time.Millisecond, &p))(t)
 	if !seen {
 		return nil
 	}
@@ -207,10 +193,7 @@ func testHeadsShareStatements(t *testing.T, product testenv.Product) {
 		sourcetest.Read(t, shards[i], source.Query{Limit: 1})
 	}
 	asked := func() int {
-		n, err := strconv.Atoi(b.status(t, "Questions"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		n := must.Get(strconv.Atoi(b.status(t, "Questions")))(t)
 		return n
 	}
 	all := func() int {
@@ -257,14 +240,9 @@ func testReadHeadWaitsForNoLock(t *testing.T, product testenv.Product) {
 	b.exec(t, "CREATE TABLE a (id INT PRIMARY KEY)")
 	s := b.source.Shard(source.Spec{Table: "a", ID: "id"})
 	sourcetest.Read(t, s, source.Query{Limit: 1})
-	lock, err := b.admin.Conn(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	lock := must.Get(b.admin.Conn(t.Context()))(t)
 	defer lock.Close()
-	if _, err := lock.ExecContext(t.Context(), "LOCK TABLES a WRITE"); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(lock.ExecContext(t.Context(), "LOCK TABLES a WRITE"))(t)
 	began := time.Now()
 	if p := readHead(t, s); p != nil {
 		t.Errorf("a table that is locked: %+v", p)

@@ -11,6 +11,7 @@ import (
 	"example.org/bridge/source"
 	"example.org/bridge/source/mysql"
 	"example.org/bridge/source/sourcetest"
+	"example.org/bridge/tests/must"
 	"example.org/bridge/tests/testall"
 	"example.org/bridge/tests/testenv"
 )
@@ -153,10 +154,7 @@ func testKeysOfEveryTypeAreFound(t *testing.T, product testenv.Product, every, a
 			// several.
 			for _, key := range keys {
 				var p source.Page
-				cost, err := mysql.ReadCost(t.Context(), s, source.Query{Keys: [][][]byte{key}, Limit: 99}, &p)
-				if err != nil {
-					t.Fatal(err)
-				}
+				cost := must.Get(mysql.ReadCost(t.Context(), s, source.Query{Keys: [][][]byte{key}, Limit: 99}, &p))(t)
 				if scans := cost["Handler_read_first"]+cost["Handler_read_rnd_next"] > 0; scans && !test.scans {
 					t.Errorf("the key %q is not looked up: %v", key, cost)
 				}
@@ -228,10 +226,7 @@ func testKeysReadTheirRowsOnly(t *testing.T, product testenv.Product, every int)
 				}
 				slices.Sort(want)
 				var p source.Page
-				cost, err := mysql.ReadCost(t.Context(), s, source.Query{Keys: keys, Limit: 1000}, &p)
-				if err != nil {
-					t.Fatal(err)
-				}
+				cost := must.Get(mysql.ReadCost(t.Context(), s, source.Query{Keys: keys, Limit: 1000}, &p))(t)
 				if got := idsOf(&p); !slices.Equal(got, want) {
 					t.Errorf("%d keys find %d rows, want %d", len(keys), len(got), len(want))
 				}
@@ -341,10 +336,7 @@ func testAPageReadsItsRowsOnly(t *testing.T, product testenv.Product) {
 					{After: 4, Through: uint64(rows + 5), Limit: 10}, {Limit: 2, MaxBytes: 100_000},
 				} {
 					var p source.Page
-					cost, err := mysql.ReadCost(t.Context(), s, q, &p)
-					if err != nil {
-						t.Fatal(err)
-					}
+					cost := must.Get(mysql.ReadCost(t.Context(), s, q, &p))(t)
 					expectCost(t, q, cost, map[string]int{"read_key": 1, "read_last": 1, "read_next": len(p.Rows)})
 					if cost["Handler_read_key"] == 0 && p.MaxID > q.After {
 						t.Errorf("%+v: the counters do not count: %v", q, cost)

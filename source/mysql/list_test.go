@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"example.org/bridge/source"
+	"example.org/bridge/tests/must"
 	"example.org/bridge/tests/testenv"
 )
 
@@ -18,10 +19,7 @@ func TestSystemVersionedTables(t *testing.T) {
 		t.Errorf("found %v", found)
 	}
 	b.exec(t, "CREATE VIEW log_2 AS SELECT id FROM log_1")
-	list, err := b.source.Tables(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	list := must.Get(b.source.Tables(t.Context()))(t)
 	has := func(table string) bool {
 		return slices.Contains(list.Names, source.TableName{Database: b.name, Table: table})
 	}

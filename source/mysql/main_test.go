@@ -9,6 +9,7 @@ import (
 
 	"example.org/bridge/source/mysql"
 	"example.org/bridge/source/sourcetest"
+	"example.org/bridge/tests/must"
 	"example.org/bridge/tests/testenv"
 )
 
@@ -58,17 +59,11 @@ func (b base) open(t testing.TB, url string, changes ...func(*mysql.Options)) *m
 
 func open(t testing.TB, url string, changes ...func(*mysql.Options)) *mysql.Source {
 	t.Helper()
-	o, err := mysql.ParseURL(url)
-	if err != nil {
-		t.Fatal(err)
-	}
+	o := must.Get(mysql.ParseURL(url))(t)
 	for _, change := range changes {
 		change(&o)
 	}
-	s, err := mysql.Open(o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(mysql.Open(o))(t)
 	t.Cleanup(func() {
 		if err := s.Close(); err != nil {
 			t.Error(err)
@@ -105,9 +100,7 @@ func (b base) replaceUser(t *testing.T, user, password string) {
 
 func (b base) status(t *testing.T, name string) (value string) {
 	t.Helper()
-	if err := b.admin.QueryRowContext(t.Context(), "SHOW GLOBAL STATUS LIKE '"+name+"'").Scan(&name, &value); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, b.admin.QueryRowContext(t.Context(), "SHOW GLOBAL STATUS LIKE '"+name+"'").Scan(&name, &value))
 	return value
 }
 

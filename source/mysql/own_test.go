@@ -13,6 +13,7 @@ import (
 	"example.org/bridge/internal/inspect"
 	"example.org/bridge/source"
 	"example.org/bridge/source/sourcetest"
+	"example.org/bridge/tests/must"
 	"example.org/bridge/tests/testenv"
 )
 
@@ -42,9 +43,7 @@ func TestOnAServerOfItsOwn(t *testing.T) {
 func testTLS(t *testing.T, server *testenv.DatabaseServer, certs testenv.Certs) {
 	admin := server.Root(t)
 	for _, statement := range []string{"CREATE USER secure@'%' IDENTIFIED BY 'p' REQUIRE X509", "CREATE USER plain@'%' IDENTIFIED BY 'p'"} {
-		if _, err := admin.Exec(statement); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(admin.Exec(statement))(t)
 	}
 	client := "&tls-cert=" + certs.ClientCert + "&tls-key=" + certs.ClientKey
 	for _, test := range []struct {
@@ -91,16 +90,12 @@ func testCertificates(t *testing.T, server *testenv.DatabaseServer, certs testen
 		}
 		return source.Ready(t.Context())
 	}
-	if err := source.Ready(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, source.Ready(t.Context()))
 	use(certs.OtherCA)
 	if err := reconnects(); err == nil || !strings.Contains(err.Error(), "certificate") {
 		t.Errorf("with another authority: %v", err)
 	}
-	if err := os.Remove(ca); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.Remove(ca))
 	if err := reconnects(); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("without the file: %v", err)
 	}
@@ -113,9 +108,7 @@ func testCertificates(t *testing.T, server *testenv.DatabaseServer, certs testen
 // testCleartextPassword: the PAM plugin asks for the password itself, as RDS IAM and LDAP do, and
 // gets it over TLS alone. It knows nobody of that name, and says so once it has the password.
 func testCleartextPassword(t *testing.T, server *testenv.DatabaseServer) {
-	if _, err := server.Root(t).Exec("CREATE USER nobody_there@'%' IDENTIFIED VIA pam USING 'bridge_test'"); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(server.Root(t).Exec("CREATE USER nobody_there@'%' IDENTIFIED VIA pam USING 'bridge_test'"))(t)
 	url := server.URL("nobody_there", "s3cret", "")
 	for _, parameters := range []string{"", "?tls=preferred"} {
 		mustRefuse(t, url+parameters, inspect.SourceTLS, "mysql_clear_password,RDS IAM,?tls=true,verify-ca")
@@ -147,10 +140,7 @@ func testWritableReplica(t *testing.T, server *testenv.DatabaseServer) {
 	} {
 		b.exec(t, step.statement)
 		s := open(t, server.URL("reader", "p", b.name))
-		traits, err := s.Shard(source.Spec{Table: "t", ID: "id"}).Traits(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		traits := must.Get(s.Shard(source.Spec{Table: "t", ID: "id"}).Traits(t.Context()))(t)
 		says := func(text, want string) bool {
 			want, not := strings.CutPrefix(want, "not ")
 			return strings.Contains(text, want) != not
@@ -185,18 +175,14 @@ func testTraitsOfARealServer(t *testing.T, product testenv.Product, server *test
 	writer := expect(t, true, "copies from no other")
 	t.Run("while it is read-only it is not the writer, and another server for all who read", func(t *testing.T) {
 		tx := begin(t, b)
-		if _, err := tx.ExecContext(t.Context(), "INSERT INTO t (id, name) VALUES (7, 'open')"); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(tx.ExecContext(t.Context(), "INSERT INTO t (id, name) VALUES (7, 'open')"))(t)
 		b.exec(t, "SET GLOBAL read_only = ON")
 		if now := expect(t, false, "read_only"); now == writer {
 			t.Errorf("the replica is still taken for %q", now)
 		}
 		// What is in flight shows all the same.
 		expectIDs(t, readIDs(t, s, true, source.Range{First: 1, Last: 9}), 7)
-		if err := tx.Rollback(); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, tx.Rollback())
 		b.exec(t, "SET GLOBAL read_only = OFF")
 		if now := expect(t, true, ""); now != writer {
 			t.Errorf("the writer is taken for %q, not for %q", now, writer)

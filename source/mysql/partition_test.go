@@ -9,6 +9,7 @@ import (
 	"example.org/bridge/internal/inspect"
 	"example.org/bridge/source"
 	"example.org/bridge/source/sourcetest"
+	"example.org/bridge/tests/must"
 	"example.org/bridge/tests/testenv"
 )
 
@@ -61,9 +62,7 @@ func TestPartitionedTablesThatCountTheirIDs(t *testing.T) {
 			}
 			tx := begin(t, b)
 			for _, statement := range []string{"INSERT INTO days VALUES (9, '2026-01-01', 'x')", "UPDATE days SET day = '2026-01-03' WHERE id IN (1, 9)"} {
-				if _, err := tx.ExecContext(t.Context(), statement); err != nil {
-					t.Fatal(err)
-				}
+				must.Get(tx.ExecContext(t.Context(), statement))(t)
 			}
 			var ids source.IDs
 			all := []source.Range{{First: 1, Last: 100}}

@@ -10,6 +10,7 @@ import (
 
 	"example.org/bridge/source"
 	"example.org/bridge/source/mysql"
+	"example.org/bridge/tests/must"
 	"example.org/bridge/tests/testenv"
 )
 
@@ -26,13 +27,9 @@ func testSession(t *testing.T, product testenv.Product) {
 	})
 	t.Run("tells servers of the same names apart", func(t *testing.T) {
 		b := newBase(t, server)
-		if _, err := b.admin.Exec("CREATE TABLE t (id int PRIMARY KEY)"); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(b.admin.Exec("CREATE TABLE t (id int PRIMARY KEY)"))(t)
 		var page source.Page
-		if err := b.source.Shard(source.Spec{Table: "t", ID: "id"}).Read(t.Context(), source.Query{Limit: 1, MaxBytes: 1 << 20}, &page); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, b.source.Shard(source.Spec{Table: "t", ID: "id"}).Read(t.Context(), source.Query{Limit: 1, MaxBytes: 1 << 20}, &page))
 		if has := regexp.MustCompile(` uid=[0-9]+$`).MatchString(page.Server); has == product.IsMySQL() {
 			t.Errorf("the server is %q", page.Server)
 		}

@@ -15,6 +15,7 @@ import (
 	"example.org/bridge/source"
 	"example.org/bridge/source/mysql"
 	"example.org/bridge/source/sourcetest"
+	"example.org/bridge/tests/must"
 	"example.org/bridge/tests/testall"
 	"example.org/bridge/tests/testenv"
 )
@@ -82,19 +83,13 @@ var worstBases atomic.Uint64
 // administrator returns a pool whose sessions have set up themselves what those who write need.
 func administrator(t *testing.T, server *testenv.DatabaseServer, database string) *sql.DB {
 	t.Helper()
-	cfg, err := driver.ParseDSN(server.DSN("", "", database))
-	if err != nil {
-		t.Fatal(err)
-	}
+	cfg := must.Get(driver.ParseDSN(server.DSN("", "", database)))(t)
 	cfg.MultiStatements = true
 	cfg.Params = map[string]string{"autocommit": "1", "sql_select_limit": "1000000", "sql_mode": "''", "sql_auto_is_null": "0", "sql_safe_updates": "0", "wait_timeout": "600", "completion_type": "0"}
 	if server.IsMariaDB() {
 		cfg.Params["max_statement_time"], cfg.Params["system_versioning_asof"] = "60", "DEFAULT"
 	}
-	connector, err := driver.NewConnector(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	connector := must.Get(driver.NewConnector(cfg))(t)
 	pool := sql.OpenDB(connector)
 	t.Cleanup(func() { _ = pool.Close() })
 	return pool
@@ -105,9 +100,7 @@ func startWorst(t *testing.T, product testenv.Product) *testenv.DatabaseServer {
 	server := product.Start(t)
 	root := server.Root(t)
 	root.SetMaxOpenConns(1)
-	if _, err := root.Exec("CREATE USER reader@'%' IDENTIFIED BY 'p'"); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(root.Exec("CREATE USER reader@'%' IDENTIFIED BY 'p'"))(t)
 	const unknown, notGlobal = 1193, 1238
 	known := 0
 	for _, worst := range worstGlobals {

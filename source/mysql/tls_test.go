@@ -9,6 +9,7 @@ import (
 
 	"example.org/bridge/internal/inspect"
 	"example.org/bridge/source/mysql"
+	"example.org/bridge/tests/must"
 	"example.org/bridge/tests/testenv"
 )
 
@@ -87,10 +88,7 @@ func mustRefuse(t *testing.T, url string, code inspect.Code, words string) {
 
 func TestParseURL(t *testing.T) {
 	t.Run("all pieces", func(t *testing.T) {
-		o, err := mysql.ParseURL("mysql://us%40er:p%2F%23%3Fw@[::1]:3307/my%20db?tls=true")
-		if err != nil {
-			t.Fatal(err)
-		}
+		o := must.Get(mysql.ParseURL("mysql://us%40er:p%2F%23%3Fw@[::1]:3307/my%20db?tls=true"))(t)
 		_, password, err := o.Password()
 		if err != nil || o.Host != "::1" || o.Port != 3307 || o.User != "us@er" || password != "p/#?w" || o.Database != "my db" ||
 			!encrypts(o) || blind(o) || o.TLSOptional {
@@ -107,10 +105,7 @@ func TestParseURL(t *testing.T) {
 		for mode, want := range map[string][3]bool{
 			"false": {false, false, false}, "true": {true, false, false}, "skip-verify": {true, true, false}, "preferred": {true, true, true},
 		} {
-			o, err := mysql.ParseURL("mysql://u:p@h/d?tls=" + mode)
-			if err != nil {
-				t.Fatal(err)
-			}
+			o := must.Get(mysql.ParseURL("mysql://u:p@h/d?tls=" + mode))(t)
 			got := [3]bool{encrypts(o), blind(o), o.TLSOptional}
 			if got != want {
 				t.Errorf("tls=%s: %v, want %v", mode, got, want)
@@ -118,9 +113,7 @@ func TestParseURL(t *testing.T) {
 		}
 	})
 	empty := filepath.Join(t.TempDir(), "empty.pem")
-	if err := os.WriteFile(empty, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(empty, nil, 0o600))
 	for url, want := range map[string]string{
 		"":                                     "must look like mysql://",
 		"h:3306":                               "must look like mysql://",

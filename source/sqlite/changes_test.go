@@ -12,6 +12,7 @@ import (
 	"example.org/bridge/source"
 	"example.org/bridge/source/sourcetest"
 	"example.org/bridge/source/sqlite"
+	"example.org/bridge/tests/must"
 )
 
 // However times are stored, as long as they are all stored alike, changes come in the order of the
@@ -42,19 +43,12 @@ func TestChangesOfEveryFormOfTimes(t *testing.T) {
 			b := newBase(t, wal)
 			b.exec(t, "CREATE TABLE t (id INTEGER PRIMARY KEY, at "+test.definition+"); CREATE INDEX i ON t (at)")
 			start := time.Date(2026, 3, 1, 23, 59, 40, 0, time.UTC)
-			tx, err := b.app.BeginTx(t.Context(), nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			tx := must.Get(b.app.BeginTx(t.Context(), nil))(t)
 			for id := range 300 {
 				at := start.Add(time.Duration(rand.IntN(160)) * 250 * time.Millisecond)
-				if _, err := tx.Exec("INSERT INTO t VALUES (?, ?)", id+1, test.stored(at)); err != nil {
-					t.Fatal(err)
-				}
+				must.Get(tx.Exec("INSERT INTO t VALUES (?, ?)", id+1, test.stored(at)))(t)
 			}
-			if err := tx.Commit(); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, tx.Commit())
 			b.exec(t, "INSERT INTO t VALUES (1000, NULL)")
 			s := b.source.Shard(source.Spec{Table: "t", ID: "id", Modified: "at"})
 			p := sourcetest.Read(t, s, source.Query{Limit: 1000})
@@ -136,10 +130,7 @@ func TestStatementsCostTheirRows(t *testing.T) {
 				},
 				"changes": func() ([]string, error) { return sqlite.ChangesPlan(t.Context(), s) },
 			}
-			steps, err := plans[c.of]()
-			if err != nil {
-				t.Fatal(err)
-			}
+			steps := must.Get(plans[c.of]())(t)
 			plan, searches := strings.Join(steps, "\n"), map[string]int{"page": 2, "keys": 2, "changes": 2}[c.of]
 			if strings.Count(strings.ReplaceAll(plan, "COVERING ", ""), "SEARCH main.t USING "+c.want) < searches || c.of == "changes" && (len(steps) != 2 || strings.Count(plan, "COVERING") != 2) {
 				t.Errorf("it is not read by the index:\n%s", plan)

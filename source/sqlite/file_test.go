@@ -16,6 +16,7 @@ import (
 
 	"example.org/bridge/source"
 	"example.org/bridge/source/sourcetest"
+	"example.org/bridge/tests/must"
 )
 
 var events = source.Spec{Table: "t", ID: "id"}
@@ -35,9 +36,7 @@ func TestFile(t *testing.T) {
 			t.Fatal("the reader made the file")
 		}
 		// The application makes the file before the table.
-		if err := os.WriteFile(b.path, nil, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.WriteFile(b.path, nil, 0o600))
 		if err := s.Read(t.Context(), source.Query{Limit: 1}, new(source.Page)); !errors.Is(err, source.ErrMissing) {
 			t.Fatalf("error %v", err)
 		}
@@ -46,9 +45,7 @@ func TestFile(t *testing.T) {
 		if p := sourcetest.Read(t, s, source.Query{Limit: 9}); len(p.Rows) != 1 {
 			t.Fatalf("%d rows", len(p.Rows))
 		}
-		if err := b.source.Ready(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, b.source.Ready(t.Context()))
 	})
 	t.Run("that is replaced is read from then on", func(t *testing.T) {
 		b := newBase(t, rollback)
@@ -63,17 +60,13 @@ func TestFile(t *testing.T) {
 		}
 		_ = b.app.Close()
 		_ = other.app.Close()
-		if err := os.Rename(other.path, b.path); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.Rename(other.path, b.path))
 		after := sourcetest.Read(t, s, source.Query{Limit: 9})
 		if after.Rows[0].ID != 5 || after.Server == before.Server || after.Columns.List[1].Name != "b" || string(after.Rows[0].Values[1]) != "b" {
 			t.Fatalf("row %d of %q, columns %v", after.Rows[0].ID, after.Server, after.Columns.List)
 		}
 		// One that is deleted is not read on.
-		if err := os.Remove(b.path); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.Remove(b.path))
 		sourcetest.Refused(t, s, nil, b.path)
 	})
 	t.Run("of another user in WAL mode is read only while the application has it open", func(t *testing.T) {
@@ -106,16 +99,12 @@ func TestFile(t *testing.T) {
 		other := newBase(t, wal)
 		other.exec(t, "CREATE TABLE t (id INTEGER PRIMARY KEY)")
 		_ = other.app.Close()
-		if err := os.Rename(other.path, b.path); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.Rename(other.path, b.path))
 		sourcetest.Transient(t, b.source.Ready(t.Context()), nil)
 	})
 	t.Run("that is not a database is refused", func(t *testing.T) {
 		path := filepath.Join(t.TempDir(), "app.db")
-		if err := os.WriteFile(path, []byte(strings.Repeat("this is not a database ", 500)), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.WriteFile(path, []byte(strings.Repeat("this is not a database ", 500)), 0o600))
 		s := open(t, path)
 		sourcetest.Refused(t, s.Shard(events), source.ErrUnfit, "no SQLite database")
 		if err := s.Ready(t.Context()); !errors.Is(err, source.ErrUnfit) {
@@ -126,16 +115,11 @@ func TestFile(t *testing.T) {
 		b := newBase(t, rollback)
 		b.exec(t, "CREATE TABLE t (id INTEGER PRIMARY KEY, v); WITH RECURSIVE s (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM s WHERE i < 2000) INSERT INTO t SELECT i, hex(zeroblob(100)) FROM s")
 		_ = b.app.Close()
-		contents, err := os.ReadFile(b.path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		contents := must.Get(os.ReadFile(b.path))(t)
 		for i := 4096; i < len(contents); i++ {
 			contents[i] = 0xee
 		}
-		if err := os.WriteFile(b.path, contents, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.WriteFile(b.path, contents, 0o600))
 		sourcetest.Refused(t, b.source.Shard(events), source.ErrUnfit, "integrity_check")
 	})
 	t.Run("that is a directory is refused", func(t *testing.T) {
@@ -217,16 +201,9 @@ func startApp(t *testing.T, path, task string) (app *exec.Cmd, output *bufio.Rea
 	app = exec.CommandContext(t.Context(), os.Args[0])
 	app.Env = append(os.Environ(), appTask+"="+task, appPath+"="+path)
 	app.Stderr = os.Stderr
-	if _, err := app.StdinPipe(); err != nil {
-		t.Fatal(err)
-	}
-	stdout, err := app.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := app.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(app.StdinPipe())(t)
+	stdout := must.Get(app.StdoutPipe())(t)
+	must.OK(t, app.Start())
 	return app, bufio.NewReader(stdout)
 }
 
@@ -243,9 +220,7 @@ func TestApplicationInAnotherProcess(t *testing.T) {
 			t.Fatalf("%d rows", len(p.Rows))
 		}
 		// The reader is the last to close.
-		if err := b.source.Close(); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, b.source.Close())
 		b.app = openApp(t, b.path, wal)
 		if got := b.query(t, "SELECT COUNT(*) || (SELECT integrity_check FROM pragma_integrity_check) FROM t"); got != "200ok" {
 			t.Fatalf("afterwards the application finds %s", got)
@@ -260,9 +235,7 @@ func TestApplicationInAnotherProcess(t *testing.T) {
 			if line, err := output.ReadString('\n'); err != nil {
 				t.Fatal(line, err)
 			}
-			if err := app.Process.Kill(); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, app.Process.Kill())
 			_ = app.Wait()
 			s := b.source.Shard(events)
 			if settings == rollback {
@@ -282,15 +255,11 @@ func TestApplicationInAnotherProcess(t *testing.T) {
 		_ = b.app.Close()
 		exclusive := openApp(t, b.path, "_busy_timeout=1000&_pragma=locking_mode(EXCLUSIVE)")
 		exclusive.SetMaxOpenConns(1)
-		if err := insertPair(t.Context(), exclusive, 1); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, insertPair(t.Context(), exclusive, 1))
 		done := make(chan error, 1)
 		var p source.Page
 		go func() { done <- b.source.Shard(events).Read(t.Context(), source.Query{Limit: 9}, &p) }()
-		if err := exclusive.Close(); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, exclusive.Close())
 		if err := <-done; err != nil || len(p.Rows) != 2 {
 			t.Fatalf("%d rows, %v", len(p.Rows), err)
 		}

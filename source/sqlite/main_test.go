@@ -15,6 +15,7 @@ import (
 
 	"example.org/bridge/source/sourcetest"
 	"example.org/bridge/source/sqlite"
+	"example.org/bridge/tests/must"
 )
 
 // base is a database file with the application's pool and a source that reads the file.
@@ -42,14 +43,9 @@ func newBase(t testing.TB, settings string, changes ...func(*sqlite.Options)) ba
 
 func openApp(t testing.TB, path, settings string) *sql.DB {
 	t.Helper()
-	db, err := sql.Open("sqlite", (&url.URL{Scheme: "file", Path: path, RawQuery: settings}).String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	db := must.Get(sql.Open("sqlite", (&url.URL{Scheme: "file", Path: path, RawQuery: settings}).String()))(t)
 	t.Cleanup(func() { _ = db.Close() })
-	if err := db.PingContext(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, db.PingContext(t.Context()))
 	return db
 }
 
@@ -59,10 +55,7 @@ func open(t testing.TB, path string, changes ...func(*sqlite.Options)) *sqlite.S
 	for _, change := range changes {
 		change(&o)
 	}
-	s, err := sqlite.Open(o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(sqlite.Open(o))(t)
 	t.Cleanup(func() {
 		if err := s.Close(); err != nil {
 			t.Error(err)

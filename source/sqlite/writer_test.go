@@ -13,6 +13,7 @@ import (
 	"example.org/bridge/source"
 	"example.org/bridge/source/sourcetest"
 	"example.org/bridge/source/sqlite"
+	"example.org/bridge/tests/must"
 )
 
 const pairs = "CREATE TABLE t (id INTEGER PRIMARY KEY AUTOINCREMENT, v INT, body TEXT)"
@@ -87,20 +88,13 @@ func TestBesideAWriter(t *testing.T) {
 			b := newBase(t, settings)
 			b.exec(t, pairs)
 			b.exec(t, "INSERT INTO t (v) VALUES (1)")
-			tx, err := b.app.BeginTx(t.Context(), nil)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if _, err := tx.ExecContext(t.Context(), "INSERT INTO t (v) VALUES (2)"); err != nil {
-				t.Fatal(err)
-			}
+			tx := must.Get(b.app.BeginTx(t.Context(), nil))(t)
+			must.Get(tx.ExecContext(t.Context(), "INSERT INTO t (v) VALUES (2)"))(t)
 			s := b.source.Shard(source.Spec{Table: "t", ID: "id"})
 			if p := sourcetest.Read(t, s, source.Query{Limit: 9}); len(p.Rows) != 1 || p.MaxID != 1 {
 				t.Fatalf("%d rows, highest id %d", len(p.Rows), p.MaxID)
 			}
-			if err := tx.Commit(); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, tx.Commit())
 			if p := sourcetest.Read(t, s, source.Query{Limit: 9}); len(p.Rows) != 2 {
 				t.Fatalf("%d rows after the commit", len(p.Rows))
 			}
@@ -110,9 +104,7 @@ func TestBesideAWriter(t *testing.T) {
 		b := newBase(t, wal)
 		b.exec(t, pairs)
 		for i := range 50 {
-			if err := insertPair(t.Context(), b.app, i); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, insertPair(t.Context(), b.app, i))
 		}
 		s := b.source.Shard(source.Spec{Table: "t", ID: "id"})
 		for _, q := range []source.Query{{Limit: 1000}, {Limit: 1000, MaxBytes: 1}, {Limit: 3}} {
@@ -160,13 +152,8 @@ func TestALockedDatabaseIsWaitedFor(t *testing.T) {
 	lock := func(t *testing.T, b base) (unlock func()) {
 		t.Helper()
 		app := openApp(t, b.path, "_busy_timeout=10000")
-		conn, err := app.Conn(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := conn.ExecContext(t.Context(), "BEGIN EXCLUSIVE"); err != nil {
-			t.Fatal(err)
-		}
+		conn := must.Get(app.Conn(t.Context()))(t)
+		must.Get(conn.ExecContext(t.Context(), "BEGIN EXCLUSIVE"))(t)
 		return func() {
 			if _, err := conn.ExecContext(t.Context(), "COMMIT"); err != nil {
 				t.Error(err)

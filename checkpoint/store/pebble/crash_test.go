@@ -91,11 +91,9 @@ func waitForEnd(*Store) error {
 // lines, and returns all that it wrote.
 func kill(t *testing.T, c *exec.Cmd, after int, opened func()) (lines []string) {
 	t.Helper()
-	in, err := c.StdinPipe()
-	must.OK(t, err)
+	in := must.Get(c.StdinPipe())(t)
 	defer in.Close()
-	out, err := c.StdoutPipe()
-	must.OK(t, err)
+	out := must.Get(c.StdoutPipe())(t)
 	must.OK(t, c.Start())
 	for scanner := bufio.NewScanner(out); scanner.Scan(); {
 		if lines = append(lines, scanner.Text()); len(lines) == 1 {
@@ -285,8 +283,7 @@ func TestReadFault(t *testing.T) {
 	failed := 0
 	for round := range testall.Cases(10, 40) {
 		// With nothing in its cache.
-		s, err := Open(t.Context(), path, Options{fs: faulty, memtable: 256 << 10})
-		must.OK(t, err)
+		s := must.Get(Open(t.Context(), path, Options{fs: faulty, memtable: 256 << 10}))(t)
 		var asks []store.Ask
 		moved := store.ViewChange{Stream: "orders"}
 		former := map[int]uint64{}
@@ -349,8 +346,7 @@ func TestAFolderThatIsRemoved(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "store")
 			var log strings.Builder
-			s, err := Open(t.Context(), path, Options{Log: slog.New(slog.NewTextHandler(&log, nil))})
-			must.OK(t, err)
+			s := must.Get(Open(t.Context(), path, Options{Log: slog.New(slog.NewTextHandler(&log, nil))}))(t)
 			must.OK(t, s.Apply(t.Context(), storetest.CrashBatch(1, crashSize)))
 			harm(t, path)
 			if err := s.Sync(t.Context()); !errors.Is(err, store.ErrDamaged) {

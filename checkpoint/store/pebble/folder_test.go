@@ -50,8 +50,7 @@ func write(t *testing.T, name string, b []byte) {
 
 func read(t *testing.T, name string) []byte {
 	t.Helper()
-	b, err := os.ReadFile(name)
-	must.OK(t, err)
+	b := must.Get(os.ReadFile(name))(t)
 	return b
 }
 
@@ -208,8 +207,7 @@ func TestAFolderThatIsOpenToAll(t *testing.T) {
 	path := t.TempDir()
 	db := filepath.Join(path, dbFolder)
 	for range 2 {
-		s, err := Open(t.Context(), path, Options{})
-		must.OK(t, err)
+		s := must.Get(Open(t.Context(), path, Options{}))(t)
 		info, err := os.Stat(db)
 		must.OK(t, errors.Join(err, s.Close()))
 		if info.Mode().Perm() != 0o700 {
@@ -225,8 +223,7 @@ func TestFoldersOfShares(t *testing.T) {
 	t.Parallel()
 	path := t.TempDir()
 	must.OK(t, os.Mkdir(filepath.Join(path, "1-of-3"), 0o700))
-	s, err := Open(t.Context(), path, Options{})
-	must.OK(t, err)
+	s := must.Get(Open(t.Context(), path, Options{}))(t)
 	if err := s.Close(); err != nil {
 		t.Error(err)
 	}

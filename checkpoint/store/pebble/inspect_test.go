@@ -67,13 +67,12 @@ func mustFind(t *testing.T, path string, want inspect.Code) store.Inspection {
 func files(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	all := map[string]string{}
-	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+	must.OK(t, filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
 		if err == nil && !d.IsDir() {
 			all[path] = string(read(t, path))
 		}
 		return err
-	})
-	must.OK(t, err)
+	}))
 	return all
 }
 
@@ -156,8 +155,7 @@ func TestInspect(t *testing.T) {
 func TestReadOnly(t *testing.T) {
 	path := filled(t, 3)
 	open := func() *Store {
-		s, err := OpenReadOnly(t.Context(), path, Options{})
-		must.OK(t, err)
+		s := must.Get(OpenReadOnly(t.Context(), path, Options{}))(t)
 		return s
 	}
 	first, second := open(), open()
@@ -193,8 +191,7 @@ func TestOpenOrReplace(t *testing.T) {
 	var lines bytes.Buffer
 	reopen := func(held uint64) {
 		t.Helper()
-		s, err := OpenOrReplace(context.Background(), path, Options{Log: slog.New(slog.NewTextHandler(&lines, nil))})
-		must.OK(t, err)
+		s := must.Get(OpenOrReplace(context.Background(), path, Options{Log: slog.New(slog.NewTextHandler(&lines, nil))}))(t)
 		if n, err := storetest.Prefix(s, 20<<10); n != held || err != nil {
 			t.Errorf("the store has %d batches, %v", n, err)
 		}

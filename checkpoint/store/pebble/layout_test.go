@@ -91,8 +91,7 @@ func openTest(t testing.TB, path string) *Store { return openWith(t, path, nil) 
 // openWith is openTest with another hash of entities; nil is the usual one.
 func openWith(t testing.TB, path string, hash func([]byte) uint64) *Store {
 	t.Helper()
-	s, err := Open(t.Context(), path, Options{memtable: 256 << 10, hash: hash})
-	must.OK(t, err)
+	s := must.Get(Open(t.Context(), path, Options{memtable: 256 << 10, hash: hash}))(t)
 	t.Cleanup(func() {
 		if !s.closed.Load() && s.damage.Load() == nil {
 			if err := checkLocations(s); err != nil {

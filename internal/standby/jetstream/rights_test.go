@@ -7,6 +7,7 @@ import (
 	"example.org/bridge/client/jetstream/server"
 	"example.org/bridge/internal/standby"
 	"example.org/bridge/internal/standby/jetstream"
+	"example.org/bridge/tests/must"
 	"example.org/bridge/tests/testenv"
 )
 
@@ -41,9 +42,7 @@ func TestRights(t *testing.T) {
 	}
 	step := func(l *standby.Lease) error { _, _, err := l.Step(t.Context(), self); return err }
 	check := func(l *standby.Lease) error { return l.Check(t.Context()) }
-	if err := check(member("all")); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, check(member("all")))
 	if _, err := s.JetStream(t).KeyValue(t.Context(), jetstream.Bucket); err == nil {
 		t.Fatal("a check has made the bucket")
 	}

@@ -11,6 +11,7 @@ import (
 	"example.org/bridge/internal/standby"
 	"example.org/bridge/internal/standby/jetstream"
 	"example.org/bridge/internal/standby/standbytest"
+	"example.org/bridge/tests/must"
 	"example.org/bridge/tests/testenv"
 )
 
@@ -43,14 +44,8 @@ func TestSuiteOnACluster(t *testing.T) {
 	servers := testenv.OwnNATSCluster(t)
 	// Behind the tests of the suite, which run at the same time.
 	t.Cleanup(func() {
-		kv, err := servers[0].JetStream(t).KeyValue(context.Background(), jetstream.Bucket)
-		if err != nil {
-			t.Fatal(err)
-		}
-		status, err := kv.Status(context.Background())
-		if err != nil {
-			t.Fatal(err)
-		}
+		kv := must.Get(servers[0].JetStream(t).KeyValue(context.Background(), jetstream.Bucket))(t)
+		status := must.Get(kv.Status(context.Background()))(t)
 		if n := status.(*natsjetstream.KeyValueBucketStatus).StreamInfo().Config.Replicas; n != 3 {
 			t.Errorf("the bucket has %d replicas", n)
 		}

@@ -14,6 +14,7 @@ import (
 	"example.org/bridge/internal/standby/kafka"
 	"example.org/bridge/internal/standby/standbytest"
 	sinkkafka "example.org/bridge/sink/kafka"
+	"example.org/bridge/tests/must"
 	"example.org/bridge/tests/testenv"
 )
 
@@ -39,10 +40,7 @@ type elector struct {
 
 func newElector(t *testing.T, brokers []string, group string, timeout time.Duration) elector {
 	t.Helper()
-	r, err := sinkkafka.NewRequester(sinkkafka.Options{Connection: sinkkafka.Connection{Brokers: brokers}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(sinkkafka.NewRequester(sinkkafka.Options{Connection: sinkkafka.Connection{Brokers: brokers}}))(t)
 	way := &cuttable{Requester: r}
 	return elector{kafka.New(way, group, timeout), way}
 }
@@ -55,10 +53,7 @@ func TestSuite(t *testing.T) {
 // TestSuiteOnACluster has a coordinator that is one of three brokers.
 func TestSuiteOnACluster(t *testing.T) {
 	t.Parallel()
-	c, err := kfake.NewCluster(kfake.NumBrokers(3))
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(kfake.NewCluster(kfake.NumBrokers(3)))(t)
 	t.Cleanup(c.Close)
 	runSuite(t, c.ListenAddrs())
 }

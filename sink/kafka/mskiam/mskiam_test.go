@@ -23,6 +23,7 @@ import (
 	"example.org/bridge/client/backoff"
 	"example.org/bridge/sink/kafka"
 	"example.org/bridge/sink/kafka/mskiam"
+	"example.org/bridge/tests/must"
 )
 
 // signedAt and the credentials are those of the tests of segmentio/kafka-go, with whose signature
@@ -48,9 +49,7 @@ func start(t *testing.T, m sasl.Mechanism) map[string]string {
 		t.Errorf("behind it comes %q, %v", answer, err)
 	}
 	var members map[string]string
-	if err := json.Unmarshal(text, &members); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, json.Unmarshal(text, &members))
 	return members
 }
 
@@ -174,17 +173,13 @@ func TestTheDefaultChain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := mskiam.New(mskiam.Options{Region: "us-east-1"})
 		for _, key := range []string{"FIRST", "SECOND"} {
-			if err := os.WriteFile(path, []byte("[default]\naws_access_key_id = "+key+"\naws_secret_access_key = s\n"), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, os.WriteFile(path, []byte("[default]\naws_access_key_id = "+key+"\naws_secret_access_key = s\n"), 0o600))
 			if got := start(t, m)["x-amz-credential"]; !strings.HasPrefix(got, key+"/") || !strings.Contains(got, "/us-east-1/") {
 				t.Errorf("logged in as %s", got)
 			}
 			time.Sleep(time.Minute)
 		}
-		if err := os.Remove(path); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.Remove(path))
 		if _, _, err := m.Start(at(t.Context())); err == nil || !strings.Contains(err.Error(), "find AWS credentials") {
 			t.Errorf("without credentials: %v", err)
 		}
@@ -193,10 +188,7 @@ func TestTheDefaultChain(t *testing.T) {
 
 // TestExchange logs in to a broker, over each of its connections.
 func TestExchange(t *testing.T) {
-	c, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(1, "t"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(1, "t")))(t)
 	t.Cleanup(c.Close)
 	c.ControlKey(int16(kmsg.SASLHandshake), func(r kmsg.Request) (kmsg.Response, error, bool) {
 		c.KeepControl()
@@ -220,10 +212,7 @@ func TestExchange(t *testing.T) {
 		m := mskiam.New(mskiam.Options{Region: "us-east-1", Load: func(context.Context) (aws.Credentials, error) {
 			return aws.Credentials{AccessKeyID: key, SecretAccessKey: "s"}, nil
 		}})
-		s, err := kafka.Open(kafka.Options{Connection: kafka.Connection{Brokers: c.ListenAddrs(), SASL: &kafka.SASL{Custom: m}}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := must.Get(kafka.Open(kafka.Options{Connection: kafka.Connection{Brokers: c.ListenAddrs(), SASL: &kafka.SASL{Custom: m}}}))(t)
 		if err := s.Ready(t.Context()); !strings.Contains(fmt.Sprint(err), want) {
 			t.Errorf("%s: %v", key, err)
 		}
