@@ -172,8 +172,8 @@ func (c *Check) update(change func()) {
 	c.changed = make(chan struct{})
 }
 
-// All compares all streams, and returns what the first Stream does that ends: it is true of all of
-// them, and one may wait for the bus for ever.
+// All compares all streams, and returns what Stream does. A row that has survived and an error are
+// true of all of them, so it ends with the first: a stream may wait for the bus for ever.
 func (c *Check) All(ctx context.Context) (err error) {
 	ctx, end := context.WithCancel(ctx)
 	defer end()
@@ -182,7 +182,9 @@ func (c *Check) All(ctx context.Context) (err error) {
 	for i := range c.opts.Streams {
 		all.Go(func() {
 			found := c.Stream(ctx, c.opts.Streams[i].Name)
-			first.Do(func() { err = found; end() })
+			if survived, _ := c.Evidence(); survived || found != nil {
+				first.Do(func() { err = found; end() })
+			}
 		})
 	}
 	all.Wait()

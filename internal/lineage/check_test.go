@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"example.org/bridge/client/backoff"
 	"example.org/bridge/event"
 	"example.org/bridge/internal/lineage"
 	"example.org/bridge/internal/published"
@@ -218,22 +219,33 @@ func TestAnotherDatabase(t *testing.T) {
 	}
 }
 
-// TestATopicThatDoesNotAnswer keeps no stream waiting whose rows are as they were published.
-func TestATopicThatDoesNotAnswer(t *testing.T) {
-	s := newScene(t, event.Capability, event.FormatEiffel, 40)
-	o := s.options(t)
-	o.Comes = nil
-	o.Scan = func(ctx context.Context, one *lineage.Stream, most uint64) (lineage.Found, error) {
-		if one.Name != "items" {
-			<-ctx.Done()
-			return lineage.Found{}, context.Cause(ctx)
+// TestATopicThatAnswersLate keeps no table waiting whose rows are as they were published, nor is
+// another database taken for the one of the bus meanwhile.
+func TestATopicThatAnswersLate(t *testing.T) {
+	for late, another := range map[string]bool{"stopped": false, "items": true} {
+		s := newScene(t, event.Capability, event.FormatEiffel, 40)
+		o := s.options(t)
+		o.Comes, o.Within = nil, 10*time.Millisecond
+		if another {
+			s.replace("a", "other", 50)
+			s.replace("b", "other", 50)
 		}
-		return lineage.Scan(ctx, s.bus, one, most, nil)
-	}
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	if err := lineage.NewCheck(o).All(ctx); err != nil {
-		t.Error(err)
+		o.Scan = func(ctx context.Context, one *lineage.Stream, most uint64) (lineage.Found, error) {
+			switch {
+			case one.Name != late:
+			case !another:
+				<-ctx.Done()
+				return lineage.Found{}, context.Cause(ctx)
+			case backoff.Pause(ctx, 500*time.Millisecond) != nil:
+				return lineage.Found{}, context.Cause(ctx)
+			}
+			return lineage.Scan(ctx, s.bus, one, most, nil)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		if err := lineage.NewCheck(o).All(ctx); err != nil != another || another && !errors.Is(err, lineage.ErrOtherDatabase) {
+			t.Errorf("%s answers late: %v", late, err)
+		}
+		cancel()
 	}
 }
 
