@@ -52,6 +52,8 @@ func TestEdges(t *testing.T) {
 		"a row that START=latest passed over and that changes while a reconcile is due behind a lost store is published": `
 			latest; row a 1 0 old; row b 1 0 old; run; recorded; row d 1 0 old; said Added d=1; stop; lost; run; reaches;
 			update 1 a 2 0 now; said Added a=2; nominate 2-2; stop; said`,
+		"what changed shortly before START=latest is not": `
+			latest; row a 1 0 now; row b 1 0 now; run; recorded; row c 1 0 old; said Added c=1; wait 300s; stop; lost; run; reaches; wait 20s; stop; said`,
 	})
 	instantly(t, "a nomination that cannot be judged is not judged", func(t *testing.T) {
 		b := newViewBench(t, false)

@@ -29,6 +29,9 @@ type entities struct {
 	keys      []byte
 	decisions []stream.Decision
 	formers   []store.Change
+	// known is the MODIFIED above which rows have changed since the second cursor was, which has
+	// found those to be decided; else empty.
+	known string
 	// warned says that the log has a row with NULL in its key.
 	warned bool
 	// waits are closed as former entities that were nominated leave the queue.
@@ -76,9 +79,6 @@ func (e *entities) decide(ctx context.Context, b *batch, rows []source.Row) ([]s
 	}
 	e.decisions = e.decisions[:0]
 	floor := e.gaps.floor()
-	if b.claims.Changed {
-		floor = 0
-	}
 	below := 0
 	for below < len(e.rows) && e.rows[below].ID <= floor && !e.shareIDs() {
 		below++
@@ -87,9 +87,10 @@ func (e *entities) decide(ctx context.Context, b *batch, rows []source.Row) ([]s
 		return nil, err
 	}
 	for from := 0; from < len(e.rows); {
-		// Rule 16: what was not committed when the shard began, or was of another key, is news.
-		below, to := e.isBelow(floor, from), from+1
-		for to < len(e.rows) && e.isBelow(floor, to) == below {
+		// Rule 16: what was not committed when the shard began, was of another key or has changed
+		// since is news.
+		below, to := e.isBelow(floor, &rows[from]), from+1
+		for to < len(e.rows) && e.isBelow(floor, &rows[to]) == below {
 			to++
 		}
 		if b.claims.Floor = 0; below {
@@ -119,11 +120,15 @@ func (e *entities) shrink() {
 	}
 }
 
-// isBelow reports whether row i is recorded and not published where the view has nothing of it.
-func (e *entities) isBelow(floor uint64, i int) bool {
-	id := e.rows[i].ID
-	_, other := slices.BinarySearchFunc(e.formers, id, func(c store.Change, id uint64) int { return cmp.Compare(c.Entry.Row, id) })
-	return id <= floor && !other && !e.gaps.missing(id)
+// isBelow reports whether a row is recorded and not published where the view has nothing of it.
+func (e *entities) isBelow(floor uint64, row *source.Row) bool {
+	_, other := slices.BinarySearchFunc(e.formers, row.ID, func(c store.Change, id uint64) int { return cmp.Compare(c.Entry.Row, id) })
+	changed := false
+	if e.known != "" {
+		at := e.gaps.reader.columns.Modified
+		changed = at >= 0 && string(row.Values[at]) > e.known
+	}
+	return row.ID <= floor && !other && !changed && !e.gaps.missing(row.ID)
 }
 
 // findFormers sets e.formers to the entities that rows had before.

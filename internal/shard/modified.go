@@ -41,6 +41,8 @@ type changes struct {
 	after    source.Cursor
 	safe     source.Cursor
 	restored bool
+	// known is where it was when it began: what it reads again before that may be as it was.
+	known string
 	// column is MODIFIED as it was when the cursor was moved last.
 	column source.Column
 	// saved is when the cursor was last handed over to be saved.
@@ -129,8 +131,9 @@ func (c *changes) begin(column source.Column, through string) {
 	case !readable, altered, c.after.Modified > through:
 		// Beyond the present: a clock that was set back, or the hour that a zone shows twice.
 		c.after = source.Cursor{Modified: column.Text(now.Add(-opts.LookBack), opts.Zone)}
-		c.safe = c.after
+		c.safe, c.known = c.after, through
 	case c.restored:
+		c.known = c.after.Modified
 		// What was committed late around the saved MODIFIED is read once more.
 		c.after = source.Cursor{Modified: column.Text(at.Add(-opts.LookBack), opts.Zone)}
 		c.far.watch.low = column.Text(at.Add(-opts.Reach), opts.Zone)

@@ -176,7 +176,7 @@ func (o *nominations) rows(ctx context.Context, ranges []source.Range, origin si
 			if o.entities == nil {
 				return o.addFacts(b, page, origin)
 			}
-			b.claims.Afresh, b.claims.Changed = n != nil, origin == sink.FromModified
+			b.claims.Afresh = n != nil
 			decisions, err := o.addStates(ctx, b, page, always(origin))
 			if err != nil {
 				return err

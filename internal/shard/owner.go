@@ -153,6 +153,9 @@ func (o *owner) follow(ctx context.Context) error {
 		return err
 	}
 	err = c.follow(ctx, column, func(ctx context.Context, rows []source.Range) error {
+		e := o.nominations.entities
+		e.known = c.known
+		defer func() { e.known = "" }()
 		return o.nominations.rows(ctx, rows, sink.FromModified, nil)
 	})
 	switch {

@@ -20,9 +20,6 @@ type Claims struct {
 	// Afresh has rows that have lost against another one of their key be nominated again: that one
 	// may be gone, or be older now. Set it before Decide.
 	Afresh bool
-	// Changed says that rows were changed since the shard began: each is news, also at or below the
-	// floor of the shard. Set it before Decide.
-	Changed bool
 	// Moved says that a row takes over an entity without an event.
 	Moved bool
 	// Time is when the batch is published, as its messages say. An absence is dated by it.
