@@ -162,10 +162,12 @@ func (e *entitlement) wait(ctx context.Context) error {
 }
 
 // Rows that survived outweigh those of another database, which outweigh a database that says
-// neither. Databases of which the bus has nothing do not count, unless that is all of them.
+// neither. Databases of which the bus has nothing do not count, unless that is all of them: one has
+// to answer. What was read of the bus is not all, so another database is not the last word while
+// one does not answer.
 func (e *entitlement) compare(ctx context.Context) (ended bool, err error) {
 	var mu sync.Mutex
-	var survived, answered, away bool
+	var survived, answered, reached, unseen, away bool
 	knows := func(d *database) bool { return len(lineageStreams(e.of.cfg, d.Source)) > 0 }
 	blind := !slices.ContainsFunc(e.of.sources.all, knows)
 	others := e.of.sources.each(func(d *database) error {
@@ -173,25 +175,25 @@ func (e *entitlement) compare(ctx context.Context) (ended bool, err error) {
 		defer cancel()
 		if !knows(d) {
 			// Patterns, or the progress on the bus, tell its tables later: they are compared then.
-			if blind {
-				failed := d.probe.Ready(up)
-				mu.Lock()
-				defer mu.Unlock()
-				answered, away = answered || failed == nil, away || failed != nil
-			}
+			failed := d.probe.Ready(up)
+			mu.Lock()
+			defer mu.Unlock()
+			reached = reached || failed == nil
+			answered, away = answered || blind && failed == nil, away || blind && failed != nil
 			return nil
 		}
 		check := e.of.newLineage(d, e.scan, nil, true)
-		found, gone := check.All(up), false
-		if errors.Is(found, errAway) || errors.Is(found, errOneServer) || up.Err() != nil {
-			gone, found = check.HasRows(ctx)
+		found, has := check.All(up), false
+		one, compared := check.Evidence()
+		gone := errors.Is(found, errAway) || errors.Is(found, errOneServer) || up.Err() != nil || found == nil && !compared && d.probe.Ready(up) != nil
+		if gone {
+			has, found = check.HasRows(ctx)
 		}
 		mu.Lock()
 		defer mu.Unlock()
-		one, compared := check.Evidence()
-		survived = survived || one
+		survived, reached, unseen = survived || one, reached || !gone, unseen || gone
 		switch {
-		case gone:
+		case has:
 			away = true
 		case errors.Is(found, lineage.ErrOtherDatabase):
 			return found
@@ -209,7 +211,7 @@ func (e *entitlement) compare(ctx context.Context) (ended bool, err error) {
 	switch {
 	case survived, answered && another == nil:
 		return true, nil
-	case err != nil || away:
+	case err != nil, away, !reached, unseen && another != nil:
 		return false, err
 	}
 	return true, another
