@@ -71,7 +71,7 @@ func NewFeed(o FeedOptions) *Feed {
 		f.shards[s.Name], f.states[s.Name] = one, one
 	}
 	if o.Movers != nil {
-		// A reconcile of all shards is due: ForgetDecided commits that, or before it their batches.
+		// A reconcile of all shards is due: ForgetDecided commits that.
 		o.Movers.onDrop = func() { f.dropped.Add(1) }
 	}
 	return f

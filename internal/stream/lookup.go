@@ -162,7 +162,10 @@ func (g *registrar) lacking(ctx context.Context, known map[string]store.Registra
 		is = is && id != was.Incarnation
 		if last := max(was.Next, was.High.Offset+1) - 1; !isPartition && !there[name] && len(list) > 0 && last > 0 {
 			span := sink.Span{TP: name, Incarnation: was.Incarnation, From: last, To: last + 1}
-			_, err := g.c.opts.Reader.Read(ctx, span, func(*sink.Stored) error { return nil })
+			// Rule 14: a stream that is no destination any more may not answer ever.
+			within, cancel := context.WithTimeout(ctx, 10*g.c.opts.Recheck)
+			_, err := g.c.opts.Reader.Read(within, span, func(*sink.Stored) error { return nil })
+			cancel()
 			if is = errors.Is(err, sink.ErrGone); ctx.Err() != nil {
 				return nil, context.Cause(ctx)
 			}

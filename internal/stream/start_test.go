@@ -99,6 +99,8 @@ func TestAnotherTopicIsReadAgain(t *testing.T) {
 		"it was deleted, and another one has its subjects": `
 			make A; topic t A; to t; says a 5 1 in=A; says b 5 2 in=A; start; make B; topic t B; start; disputed;
 			delete A; start; disputed a b; due; in-force 1 0; start; registered B 2`,
+		"another one has its subjects, and its server does not answer": `
+			make A; topic t A; to t; says a 5 1 in=A; says b 5 2 in=A; start; make B; topic t B; lose A 1; start; disputed; in-force 1 1`,
 		"another broker does not know of a partition yet": `
 			make t/0; make t/1; topic t t/0 t/1; to t; says a 5 1 in=t/0; says b 5 2 in=t/1; start; topic t t/0; start; disputed`,
 		"it lost a late message and what came behind it, and others have refilled": `
