@@ -71,9 +71,11 @@ func (p *pass) begin(ctx context.Context) error {
 	cutShort := !p.mode.DryRun && !last.Started.IsZero() && last.Ended.IsZero()
 	started := time.Now()
 	if p.resumed = cutShort && (!p.demand.due || last.answers); !p.resumed && p.demand.due && !p.mode.DryRun {
-		// What is demanded from now on removes it.
-		answers := store.Part{Kind: store.Reconcile, Number: store.AnsweringRun, Bytes: encode(started.UnixNano())}
-		if err := p.apply(ctx, store.ShardChange{Parts: []store.Part{answers}}); err != nil {
+		// The next demand removes it. A former version takes the first part for the run.
+		parts := []store.Part{
+			{Kind: store.Reconcile, Bytes: encode(last)}, {Kind: store.Reconcile, Number: store.AnsweringRun, Bytes: encode(started.UnixNano())},
+		}
+		if err := p.apply(ctx, store.ShardChange{Parts: parts}); err != nil {
 			return err
 		}
 		p.demand = demandOf(p.opts.Owner)

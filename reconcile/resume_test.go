@@ -190,6 +190,20 @@ func TestARunThatAnswersADemandGoesOn(t *testing.T) {
 	}
 }
 
+// TestAFormerVersionReadsARunThatHasHardlyBegun: it takes the first part for the run.
+func TestAFormerVersionReadsARunThatHasHardlyBegun(t *testing.T) {
+	w := newWorld(t, event.Capability)
+	w.fill("a", 10)
+	w.play("demand 1; cut 2")
+	for part, err := range w.store.Parts(t.Context(), key, store.Reconcile, 0) {
+		if err != nil || part.Number != 0 {
+			t.Errorf("the first part is %d, %v", part.Number, err)
+		}
+		break
+	}
+	w.play("want scanned=10; answered 1")
+}
+
 // TestReleaseComparesIDsInOnePass has rows with the even ids, and some that appeared under odd ones
 // long after GAP_TTL: the ledger in the checkpoint says which, and the table is read once, in
 // pages.
