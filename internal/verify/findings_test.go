@@ -100,6 +100,10 @@ var found = map[event.Kind][]struct{ name, script string }{
 			"swap 1 2; finds outOfOrder 1; heals "},
 		{"a column and its member are renamed apart", `columns code:int; row a|7; row b|8; columns number:int; fields name number:code; ` +
 			"unsent a|7; unsent b|8; finds stale 2 | unproven 2"},
+		{"the same, beside one that has NULL there", "columns code:int; row a|7; row b|" + memory.Null + "; columns number:int; fields name number:code; " +
+			"unsent a|7; unsent b|" + memory.Null + "; finds stale 1 | unproven 1"},
+		{"a column comes, and all events before it have a NULL", "columns code:int note:text; row a|7|" + memory.Null + "; row b|8|" + memory.Null + "; " +
+			`addcolumn more:text; finds nothing; edit 0 "code":7>"code":9; finds altered 1`},
 		{"FIELDS renames a member, beside one that only its row proves", `columns doc:json code:int; row a|{ "b": 1 }|7; fields name code:number doc; ` +
 			`finds nothing; edit 0 "code":7>"code":8; finds altered 1 | unproven 1`},
 		// A member of another type is not compared.

@@ -52,8 +52,8 @@ type unknownMembers struct {
 	// late says that the first of them came after an event of the table's shape, proven that its
 	// meta.id fits, retyped that a member has another type than its column makes.
 	late, proven, retyped bool
-	// fits says that one of them is proven: so would be the others.
-	fits bool
+	// shown are the columns that proven ones tell: others with no more than these would be proven.
+	shown columns
 }
 
 func (r *run) add(m *Message) error {
@@ -328,10 +328,14 @@ func (s *table) noteShape(m *Message, e *envelope, v *verdict) {
 		s.unknownMembers[kind] = found
 	}
 	found.count++
-	// NULL fits whatever the name of its column.
-	whole := v.form == 0 || !slices.ContainsFunc(e.members, func(m event.RawMember) bool { return string(m.Value) == "null" })
-	if found.fits = found.fits || v.proof == proven && whole; v.proof == unproven && v.why != "" {
+	switch of := s.present(&v.body); {
+	case v.proof == unproven && v.why != "":
 		s.doubt(m, e, v, found)
+	case v.proof == proven && (v.form == 0 || of&nulls == 0):
+		found.shown = filled
+	case v.proof == proven:
+		// NULL fits whatever the name of its column.
+		found.shown |= of & filled &^ bit(31, false)
 	}
 }
 
@@ -343,7 +347,7 @@ func (s *table) finish() {
 			s.unproven += found.Count
 		case of.unknownMembers == nil:
 			s.add(altered, found.Count, found.Examples...)
-		case of.unknownMembers.fits && !excused:
+		case of.unknownMembers.shown != 0 && of.columns&filled&^of.unknownMembers.shown == 0 && !excused:
 			s.unproven -= found.Count
 			s.add(altered, found.Count, found.Examples...)
 		}

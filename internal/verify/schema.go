@@ -60,6 +60,9 @@ func newSchema(o Shard) schema {
 // last bit of either half stands for the columns from the 32nd on.
 type columns uint64
 
+// nulls are those that are null, filled the others.
+const nulls, filled columns = 1<<32 - 1, (1<<32 - 1) << 32
+
 func bit(column int, null bool) columns {
 	if column = min(column, 31); null {
 		return 1 << column
