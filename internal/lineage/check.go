@@ -173,7 +173,8 @@ func (c *Check) update(change func()) {
 }
 
 // All compares all streams, and returns what Stream does. A row that has survived and an error are
-// true of all of them, so it ends with the first: a stream may wait for the bus for ever.
+// true of all of them, so the first counts, and others are waited for up to Within, whose messages
+// Found is to be given: a stream may wait for the bus for ever.
 func (c *Check) All(ctx context.Context) (err error) {
 	ctx, end := context.WithCancel(ctx)
 	defer end()
@@ -183,7 +184,12 @@ func (c *Check) All(ctx context.Context) (err error) {
 		all.Go(func() {
 			found := c.Stream(ctx, c.opts.Streams[i].Name)
 			if survived, _ := c.Evidence(); survived || found != nil {
-				first.Do(func() { err = found; end() })
+				first.Do(func() {
+					if err = found; err != nil {
+						end()
+					}
+					time.AfterFunc(c.opts.Within, end)
+				})
 			}
 		})
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -219,33 +220,39 @@ func TestAnotherDatabase(t *testing.T) {
 	}
 }
 
-// TestATopicThatAnswersLate keeps no table waiting whose rows are as they were published, nor is
-// another database taken for the one of the bus meanwhile.
+// TestATopicThatAnswersLate keeps no table waiting for long whose rows are as they were published,
+// nor is another database taken for the one of the bus meanwhile, nor a table forgotten.
 func TestATopicThatAnswersLate(t *testing.T) {
-	for late, another := range map[string]bool{"stopped": false, "items": true} {
+	for _, c := range []struct {
+		late            string
+		another, silent bool
+	}{{"stopped", false, true}, {"stopped", false, false}, {"items", true, false}} {
 		s := newScene(t, event.Capability, event.FormatEiffel, 40)
 		o := s.options(t)
 		o.Comes, o.Within = nil, 10*time.Millisecond
-		if another {
+		if c.another {
 			s.replace("a", "other", 50)
 			s.replace("b", "other", 50)
+		} else if !c.silent {
+			o.Within = time.Minute
 		}
 		o.Scan = func(ctx context.Context, one *lineage.Stream, most uint64) (lineage.Found, error) {
-			switch {
-			case one.Name != late:
-			case !another:
+			if one.Name == c.late && (c.silent || backoff.Pause(ctx, 500*time.Millisecond) != nil) {
 				<-ctx.Done()
-				return lineage.Found{}, context.Cause(ctx)
-			case backoff.Pause(ctx, 500*time.Millisecond) != nil:
 				return lineage.Found{}, context.Cause(ctx)
 			}
 			return lineage.Scan(ctx, s.bus, one, most, nil)
 		}
+		o.Most = func(context.Context, string) uint64 { return lineage.Window + 1 }
+		var late atomic.Bool
+		o.Found = func(name string, _ lineage.Found) { late.CompareAndSwap(false, name == c.late) }
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-		if err := lineage.NewCheck(o).All(ctx); err != nil != another || another && !errors.Is(err, lineage.ErrOtherDatabase) {
-			t.Errorf("%s answers late: %v", late, err)
+		if err := lineage.NewCheck(o).All(ctx); (err != nil) != c.another || c.another && !errors.Is(err, lineage.ErrOtherDatabase) {
+			t.Errorf("%+v: %v", c, err)
 		}
-		cancel()
+		if cancel(); late.Load() == c.silent {
+			t.Errorf("%+v: the messages of the one that is late were given away: %t", c, late.Load())
+		}
 	}
 }
 
