@@ -381,6 +381,14 @@ func TestAStatusWaitsForNobody(t *testing.T) {
 	if r := shown(); r.Cursor != 40 || r.Rows != 40 {
 		t.Errorf("after a batch: %+v", r)
 	}
+	for _, state := range []RepublishState{RepublishDone, Republishing} {
+		r := through("a", 100)
+		r.Republished = &Republished{Number: 1, Cursor: 100, State: state}
+		must.OK(t, f.acknowledged(r))
+		if r := shown(); r.State != state {
+			t.Errorf("once it is %s: %+v", state, r)
+		}
+	}
 }
 
 // TestAPanicForgetsNothingThatWasDropped: what was not nominated is still known behind a panic.

@@ -140,7 +140,7 @@ func (s *ShardState) saved() {
 	defer s.mu.Unlock()
 	s.progress.Saved()
 	s.schemaRead = false
-	if s.shown.Load().Running() {
+	if s.shown.Load().Running() || s.again.Running() {
 		s.shown.Store(s.again.Clone())
 	}
 	if s.running && s.progress.State().ReconcileDue && !s.isDue() {
