@@ -103,7 +103,7 @@ func (r *republishing) step(ctx context.Context) error {
 func (r *republishing) stepPage(ctx context.Context, asked *stream.Republish) (pause time.Duration, err error) {
 	if r.number != asked.Number {
 		r.number, r.matcher, r.only = asked.Number, nil, nil
-		r.scanned, r.open, r.dead = 0, "", 0
+		r.scanned, r.open = 0, ""
 		r.scan, r.failures = r.opts.BatchRows, 0
 		r.opts.RepublishRate.Set(asked.Rate)
 		r.opts.Logger.Info("publishing again what a person has asked for", "from", asked.From, "to", asked.To, "keys", len(asked.Keys), "behind", asked.Cursor)

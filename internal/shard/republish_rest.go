@@ -27,6 +27,9 @@ const (
 // view: their rows are gone, or count as gone, and their Deleted events are held back or yet to
 // come; or other rows have them. So what the list lacks has its Deleted event on the bus.
 func (r *republishing) rest(ctx context.Context, asked *stream.Republish, rows int) (used int, err error) {
+	if r.scanned == 0 {
+		r.dead = 0
+	}
 	left, through, end, err := r.unlisted(ctx, asked, min(rows, max(1, restBytes/max(1, int(r.each)))))
 	switch {
 	case err != nil:
@@ -41,7 +44,7 @@ func (r *republishing) rest(ctx context.Context, asked *stream.Republish, rows i
 		r.scanned = through
 		return 0, nil
 	case r.open != "":
-		r.waits, r.scanned, r.open, r.dead = r.open, 0, "", 0
+		r.waits, r.scanned, r.open = r.open, 0, ""
 		return 0, nil
 	}
 	r.scanned = 0
@@ -95,8 +98,10 @@ func (r *republishing) restAgain(ctx context.Context, asked *stream.Republish, l
 	if r.resting = false; err != nil {
 		return err
 	}
+	was := r.dead
 	err = r.publish(ctx, source.Query{}, nil, func(b *batch, _ *page) error {
 		b.republished = &stream.Republished{Number: asked.Number, Cursor: asked.Cursor, List: true}
+		r.dead = was
 		return r.addRest(ctx, b, rows, last)
 	})
 	if _, is := err.(*unfitError); is {
