@@ -257,7 +257,7 @@ func MakeFolder(cfg *config.Config) error {
 			return err
 		}
 		if owner, _ := info.Sys().(*syscall.Stat_t); !info.IsDir() || info.Mode().Perm()&0o077 != 0 || int(owner.Uid) != os.Geteuid() {
-			return option.Errorf("the folder of the checkpoint, %s, is not a folder of this user that is closed to others: remove it, or name another one in %s, as in bus:///var/lib/bridge/bridge.db",
+			return option.Errorf("the folder of the checkpoint, %s, is not a folder of this user that is closed to others: type commands as the user of bridge; if that has not made it, remove it, or name another one in %s, as in bus:///var/lib/bridge/bridge.db",
 				path, option.CheckpointURL)
 		}
 		return nil
