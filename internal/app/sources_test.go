@@ -19,6 +19,7 @@ import (
 	"example.org/bridge/internal/config/configtest"
 	"example.org/bridge/internal/inspect"
 	"example.org/bridge/internal/lineage"
+	"example.org/bridge/internal/outage"
 	"example.org/bridge/internal/shard"
 	"example.org/bridge/internal/stream"
 	"example.org/bridge/source"
@@ -112,7 +113,7 @@ func TestAServerThatIsAwayStopsItsTables(t *testing.T) {
 }
 
 // TestAServerOfWhichTheBusHasNothing is not waited for, though it is known to be away before it is
-// asked; but one of all has to answer.
+// asked; but one of all has to answer, and another one is not refused for good before it does.
 func TestAServerOfWhichTheBusHasNothing(t *testing.T) {
 	s := newServers(t)
 	sources, err := OpenSources(s.cfg, slog.New(slog.DiscardHandler))
@@ -121,19 +122,26 @@ func TestAServerOfWhichTheBusHasNothing(t *testing.T) {
 	}
 	d, _ := sources.of("b/shop.t")
 	sources.note(d, errors.New("connection refused"))
-	for i, has := range []bool{false, true, false} {
-		if i == 2 {
+	s.insert("a/shop.t", "anna", "of another server")
+	var page source.Page
+	encoder, err := s.cfg.Encoder(&s.cfg.Streams[0], "a/shop.t")
+	if err = errors.Join(err, s.tables["a/shop.t"].Read(t.Context(), source.Query{Limit: 1, MaxBytes: 1}, &page)); err == nil {
+		err = encoder.Bind(page.Columns)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	another := map[string]lineage.Newest{"a/shop.t": {1000: {Live: true, Form: encoder.Form(), Server: "elsewhere"}}}
+	for i, has := range []map[string]lineage.Newest{nil, {"b/shop.t": {1: {}}}, another, nil} {
+		if i == 3 {
 			s.away.Store("a", true)
 		}
-		e := &entitlement{of: &admissions{parts: &parts{sources: sources, store: storememory.New()}, cfg: s.cfg}}
-		e.scan = func(context.Context, *lineage.Stream, uint64) (found lineage.Found, err error) {
-			if has {
-				found.Tables = map[string]lineage.Newest{"b/shop.t": {1: {}}}
-			}
-			return found, nil
+		e := &entitlement{of: &admissions{parts: &parts{sources: sources, store: storememory.New(), faults: outage.New(slog.New(slog.DiscardHandler))}, cfg: s.cfg}}
+		e.scan = func(context.Context, *lineage.Stream, uint64) (lineage.Found, error) {
+			return lineage.Found{Tables: has}, nil
 		}
 		if ended, err := e.compare(t.Context()); ended != (i == 0) || err != nil {
-			t.Errorf("%d: the bus has rows of it: %t, the process may take over: %t, %v", i, has, ended, err)
+			t.Errorf("the bus has %v, %d: it ends: %t, %v", has, i, ended, err)
 		}
 	}
 }
