@@ -114,7 +114,7 @@ func (a *App) catchUp(ctx context.Context) error {
 }
 
 // watch asks source and bus every watchEvery, and waits watchWithin for an answer, a little longer
-// than sinks do: an outage is known within 5 s of its beginning, where a look takes them no time.
+// than sinks do: an outage is known within 5 s of its beginning.
 const (
 	watchEvery  = time.Second
 	watchWithin = 3500 * time.Millisecond

@@ -16,7 +16,6 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
-	"sync"
 	"syscall"
 	"time"
 	"unicode"
@@ -403,43 +402,17 @@ type Probe struct {
 	Ready func(context.Context) error
 
 	calls singleflight.Group
-	mu    sync.Mutex
-	// last is the last result, which counts until then.
-	last  error
-	until time.Time
 }
 
-// A result counts for resultFor: to look at the metadata of many topics takes a broker a while. One
-// without an error counts for costFactor times as long as it took, up to longestResult.
-const (
-	resultFor     = 900 * time.Millisecond
-	costFactor    = 5
-	longestResult = 5 * time.Second
-)
-
-// Do returns the last result while it counts, else that of the call under way, or of a new one. If
-// ctx ends first, it returns the cause.
+// Do returns the result of the call under way, or of a new one. If ctx ends first, it returns the
+// cause.
 func (p *Probe) Do(ctx context.Context) error {
-	p.mu.Lock()
-	last, counts := p.last, time.Now().Before(p.until)
-	p.mu.Unlock()
-	if counts {
-		return last
-	}
 	result := p.calls.DoChan("", func() (any, error) {
 		// The call serves later requests, too, so it has its own time limit. The end of the process
 		// does not wait for it.
 		ctx, cancel := context.WithTimeoutCause(context.Background(), readyTimeout, errReadyTimeout)
 		defer cancel()
-		began := time.Now()
-		err, counts := p.Ready(ctx), resultFor
-		if err == nil {
-			counts = min(max(counts, costFactor*time.Since(began)), longestResult)
-		}
-		p.mu.Lock()
-		defer p.mu.Unlock()
-		p.last, p.until = err, time.Now().Add(counts)
-		return nil, err
+		return nil, p.Ready(ctx)
 	})
 	select {
 	case r := <-result:

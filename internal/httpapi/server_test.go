@@ -1,7 +1,6 @@
 package httpapi_test
 
 import (
-	"context"
 	"errors"
 	"html"
 	"io"
@@ -16,8 +15,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"testing/synctest"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -216,24 +213,6 @@ func TestWhoMayDoWhat(t *testing.T) {
 			}
 			if got := w.Header().Get("WWW-Authenticate"); (got != "") != (w.Code == 401) {
 				t.Errorf("WWW-Authenticate %q with %d", got, w.Code)
-			}
-		})
-	}
-}
-
-// TestAnAnswerOfAProbeCounts for a moment, and for longer where it takes the bus long.
-func TestAnAnswerOfAProbeCounts(t *testing.T) {
-	for took, want := range map[time.Duration]int{0: 11, 200 * time.Millisecond: 8, time.Second: 2} {
-		synctest.Test(t, func(t *testing.T) {
-			asked := 0
-			p := httpapi.Probe{Ready: func(context.Context) error { asked++; time.Sleep(took); return nil }}
-			for began := time.Now(); time.Since(began) < 10*time.Second; time.Sleep(100 * time.Millisecond) {
-				if err := p.Do(t.Context()); err != nil {
-					t.Error(err)
-				}
-			}
-			if asked < want-1 || asked > want+1 {
-				t.Errorf("one that takes %s is asked %d times, want %d", took, asked, want)
 			}
 		})
 	}
