@@ -1,6 +1,10 @@
 package httpapi
 
-import "time"
+import (
+	"context"
+	"net/http"
+	"time"
+)
 
 // For the tests, which are outside the package.
 const MaxResendBytes = maxResendBytes
@@ -15,3 +19,8 @@ func init() { closingTimeout = time.Minute }
 
 // StatusAnswers is how many statuses are answered at a time.
 const StatusAnswers = statusAnswers
+
+// HandlerAt is Handler of a server with an address.
+func HandlerAt(addr string, d Daemon) http.Handler {
+	return handler(&Options{Addr: addr, Daemon: func() Daemon { return d }}, context.Background())
+}

@@ -139,7 +139,7 @@ func handler(o *Options, closing context.Context) http.Handler {
 	works := &forwarder{daemon: d, access: access}
 	status := statusHandler(works)
 	mux.HandleFunc("GET /api/v1/status", func(w http.ResponseWriter, r *http.Request) {
-		if ofDomain(r) {
+		if ofDomain(r) && r.Host != o.Addr {
 			access.guard(toRead, status).ServeHTTP(w, r)
 			return
 		}

@@ -218,6 +218,18 @@ func TestWhoMayDoWhat(t *testing.T) {
 	}
 }
 
+// TestTheDomainOfTheAddress is of this host: commands there ask by it, over loopback.
+func TestTheDomainOfTheAddress(t *testing.T) {
+	for host, want := range map[string]int{"host.example:8080": 200, "evil.example:8080": 403} {
+		w, r := httptest.NewRecorder(), httpapitest.NewRequest(t, "GET", "/api/v1/status", nil)
+		r.RemoteAddr, r.Host = "127.0.0.1:4711", host
+		httpapi.HandlerAt("host.example:8080", &httpapitest.Daemon{}).ServeHTTP(w, r)
+		if w.Code != want {
+			t.Errorf("the status by %s: %d, want %d", host, w.Code, want)
+		}
+	}
+}
+
 // TestSlowReadersAreFew: with more of them than may be, others are refused, and they go on once
 // one has ended.
 func TestSlowReadersAreFew(t *testing.T) {
