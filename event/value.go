@@ -6,7 +6,6 @@ import (
 	"encoding/binary"
 	"encoding/json"
 	"math/bits"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -148,7 +147,7 @@ func appendDigits(dst []byte, n, width int) []byte {
 
 // appendJSON appends a document without the blanks between its tokens, as encoding/json does.
 func (s *values) appendJSON(dst, v []byte) ([]byte, bool) {
-	if !utf8.Valid(v) || len(v) > 2*maxDepth && !json.Valid(slices.Concat([]byte("[["), v, []byte("]]"))) {
+	if !utf8.Valid(v) || len(v) > 2*maxDepth && tooDeep(v) {
 		return dst, false
 	}
 	const keepBytes = 1 << 20
@@ -160,6 +159,31 @@ func (s *values) appendJSON(dst, v []byte) ([]byte, bool) {
 		return dst, false
 	}
 	return append(dst, s.compact.Bytes()...), true
+}
+
+// tooDeep reports whether arrays and objects nest deeper than maxDepth.
+func tooDeep(v []byte) bool {
+	depth, quoted := 0, false
+	for i := 0; i < len(v); i++ {
+		switch b := v[i]; {
+		case quoted:
+			switch b {
+			case '\\':
+				i++
+			case '"':
+				quoted = false
+			}
+		case b == '"':
+			quoted = true
+		case b == '[' || b == '{':
+			if depth++; depth > maxDepth {
+				return true
+			}
+		case b == ']' || b == '}':
+			depth--
+		}
+	}
+	return false
 }
 
 // appendBits appends a big-endian bit field of up to 64 bits as a number.
