@@ -157,10 +157,13 @@ func (g *registrar) lacking(ctx context.Context, known map[string]store.Registra
 		made[list[i].Destination], there[list[i].Name] = list[i].Incarnation, true
 	}
 	for name, was := range known {
+		if there[name] {
+			continue
+		}
 		topic, _, isPartition := strings.Cut(name, "/")
 		id, is := made[topic]
 		is = is && id != was.Incarnation
-		if last := max(was.Next, was.High.Offset+1) - 1; !isPartition && !there[name] && len(list) > 0 && last > 0 {
+		if last := max(was.Next, was.High.Offset+1) - 1; !isPartition && len(list) > 0 && last > 0 {
 			span := sink.Span{TP: name, Incarnation: was.Incarnation, From: last, To: last + 1}
 			// Rule 14: a stream that is no destination any more may not answer ever.
 			within, cancel := context.WithTimeout(ctx, 10*g.c.opts.Recheck)
@@ -170,7 +173,7 @@ func (g *registrar) lacking(ctx context.Context, known map[string]store.Registra
 				return nil, context.Cause(ctx)
 			}
 		}
-		if is && !there[name] {
+		if is {
 			gone = append(gone, lookedUp{TP: sink.TP{Name: name, Destination: topic}, was: was, finding: another})
 		}
 	}
