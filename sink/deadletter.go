@@ -114,7 +114,7 @@ func encode(l *DeadLetterDocument) []byte {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)
-	_ = e.Encode(l) // a DeadLetter can always be encoded and a Buffer written
+	_ = e.Encode(l) // a document can always be encoded and a Buffer written
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
 }
 
