@@ -218,6 +218,8 @@ func TestRunJudges(t *testing.T) {
 			fill a 60; delete 50; before 3 server other; cut 6; server memory; want scanned=59 unjudged resumed unverified`,
 		"deletes that a person has allowed, once it is resumed": `
 			fill a 60; gone a 3-60; delete 3-60; cut 3 allowed; want scanned=2 deleted=58 gone=58 resumed`,
+		"no deletes that a person has allowed of another server": `
+			fill a 60; gone a 3-60; delete 3-60; cut 3 allowed; server other; want scanned=2 gone=58 guard unverified`,
 		// A demand is answered once the whole table is compared, by a run that began after it.
 		"a demand":                        "fill a 30; run; answered; demand 4; dry; answered; run; answered 4",
 		"no demand that came later":       "fill a 30; before 3 demand 5; run; answered",

@@ -13,8 +13,8 @@
 // nominated, so no delete is published (invariant 5). The guard stays tripped until a run passes
 // or a person allows the deletes.
 //
-// A run that is cut short resumes at its last save. A release stream has no view: a run compares
-// the ids of the table with those that were not published.
+// A run that is cut short resumes at its last save, and begins again on another server. A release
+// stream has no view: a run compares the ids of the table with those that were not published.
 //
 // A [Scheduler] runs the reconcilers of a process, a few at a time, and takes requests.
 package reconcile

@@ -68,9 +68,14 @@ func (p *pass) begin(ctx context.Context) error {
 	if _, err := p.reach(); err != nil {
 		return err
 	}
-	cutShort := !p.mode.DryRun && !last.Started.IsZero() && last.Ended.IsZero()
 	started := time.Now()
-	if p.resumed = cutShort && (!p.demand.due || last.answers); !p.resumed && p.demand.due && !p.mode.DryRun {
+	if err := p.readServer(ctx); err != nil {
+		return err
+	}
+	cutShort := !p.mode.DryRun && !last.Started.IsZero() && last.Ended.IsZero()
+	// Of what another server lacks nothing is concluded, so that is compared from the beginning.
+	p.resumed = cutShort && (!p.demand.due || last.answers) && (last.Server == p.page.Server || last.Server == "")
+	if !p.resumed && p.demand.due && !p.mode.DryRun {
 		// The next demand removes it. A former version takes the first part for the run.
 		parts := []store.Part{
 			{Kind: store.Reconcile, Bytes: encode(last)}, {Kind: store.Reconcile, Number: store.AnsweringRun, Bytes: encode(started.UnixNano())},
@@ -79,9 +84,6 @@ func (p *pass) begin(ctx context.Context) error {
 			return err
 		}
 		p.demand = demandOf(p.opts.Owner)
-	}
-	if err := p.readServer(ctx); err != nil {
-		return err
 	}
 	p.highest = p.page.MaxID
 	if p.mode.AllowDeletes && !p.mode.DryRun {
@@ -95,8 +97,9 @@ func (p *pass) begin(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	// Invariant 5: agreement to deletes does not hold for a table that is read much later.
-	allowed := p.mode.AllowDeletes || cutShort && last.Allowed && time.Since(last.Started) < allowedFor
+	// Invariant 5: agreement to deletes does not hold for a table that is read much later, nor on
+	// another server.
+	allowed := p.mode.AllowDeletes || cutShort && last.Allowed && last.Server == p.page.Server && time.Since(last.Started) < allowedFor
 	if p.resumed {
 		last.Allowed = allowed
 		last.Bound = min(last.Bound, reach)

@@ -174,7 +174,8 @@ func TestADemandBeginsARunOnRecordAgain(t *testing.T) {
 	w.play("demand 7; want scanned=10 deleted=20 gone=20; answered 7; compare")
 }
 
-// TestARunThatAnswersADemandGoesOn where it was cut short, unless there is another demand since.
+// TestARunThatAnswersADemandGoesOn where it was cut short, unless there is another demand since, or
+// another server.
 func TestARunThatAnswersADemandGoesOn(t *testing.T) {
 	for script, want := range map[string]string{
 		"":                "scanned=30 modified=1 resumed; answered 7; want scanned=30 modified=1",
@@ -183,6 +184,7 @@ func TestARunThatAnswersADemandGoesOn(t *testing.T) {
 		"demand 8; cut 2": "scanned=30 modified=2; answered 8; want scanned=30",
 		"demand 8; cut 4": "scanned=30 modified=2 resumed; answered 8; want scanned=30",
 		"cut 2; demand 8": "scanned=30 modified=2; answered 8; want scanned=30",
+		"server other":    "scanned=30 modified=2; answered 7; want scanned=30",
 	} {
 		w := newWorld(t, event.Capability)
 		w.fill("a", 30)
