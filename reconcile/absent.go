@@ -91,11 +91,7 @@ func (r *Run) countLive(entry *store.Change) {
 }
 
 func (r *Run) found() Found {
-	f := Found{Rows: r.Scanned, Live: r.Entities, Gone: r.Gone, Expired: r.Expired}
-	if r.Tripped > 0 {
-		f.Live = min(f.Live, r.Tripped)
-	}
-	return f
+	return Found{Rows: r.Scanned, Live: r.Entities, Gone: r.Gone, Expired: r.Expired, Before: r.Tripped}
 }
 
 // nominateAbsent nominates the entities that wait, unless the guard trips.
@@ -176,12 +172,22 @@ type Guard struct {
 type Found struct {
 	// Rows counts the rows of the table that were scanned.
 	Rows uint64
-	// Live counts the live entities of the view, Gone the ones among them without a row.
-	Live, Gone uint64
+	// Live counts the live entities of the view, Gone the ones among them without a row. Before is
+	// how many lived when the guard tripped first: those that were added since hide nothing. It is
+	// 0 where it has not tripped.
+	Live, Gone, Before uint64
 	// Expired counts the entities that expired lately and were deleted by former runs. An
 	// application that is down touches none of its rows, which expire one by one: each run by
 	// itself finds few.
 	Expired uint64
+}
+
+// lived is how many entities lived when the guard tripped first, where that were fewer than now.
+func (f *Found) lived() uint64 {
+	if f.Before > 0 {
+		return min(f.Live, f.Before)
+	}
+	return f.Live
 }
 
 // fewGone is how many entities may be gone whatever their share, up to a half.
@@ -193,16 +199,19 @@ func (g Guard) Check(f Found) error {
 	if g.MaxDeletes >= 100 || f.Gone == 0 {
 		return nil
 	}
-	f.Gone, f.Live = f.Gone+f.Expired, f.Live+f.Expired
+	lived, them := f.lived(), "them"
+	if lived < f.Live {
+		them = fmt.Sprintf("the %d that lived when the guard tripped", lived)
+	}
+	gone, live, lived := f.Gone+f.Expired, f.Live+f.Expired, lived+f.Expired
 	var why error
-	share := 100 * float64(f.Gone) / float64(max(f.Live, 1))
 	switch {
 	case f.Rows == 0:
 		why = errors.New("no row was found in the table")
-	case f.Gone > f.Live/2 && 2*f.Gone > f.Live:
-		why = errors.New("that is more than half of them")
-	case f.Gone > fewGone && share > g.MaxDeletes:
-		why = option.Errorf("at most %s or %d of them may be gone (%s)", percent(g.MaxDeletes), fewGone, option.ReconcileMaxDeletes)
+	case gone > lived/2 && 2*gone > lived:
+		why = fmt.Errorf("that is more than half of %s", them)
+	case gone > fewGone && 100*float64(gone) > g.MaxDeletes*float64(lived):
+		why = option.Errorf("at most %s or %d of %s may be gone (%s)", percent(g.MaxDeletes), fewGone, them, option.ReconcileMaxDeletes)
 	default:
 		return nil
 	}
@@ -210,7 +219,7 @@ func (g Guard) Check(f Found) error {
 		why = option.Errorf("%w (or one that was not touched for %s: does the application run?)", why, option.StaleAfter)
 	}
 	return option.Errorf("%d of %d live entities (%s) have no row: %w. No delete is published. Was the table truncated, restored or exchanged? "+
-		"If the rows were deleted on purpose: bridge reconcile --allow-deletes %s", f.Gone, f.Live, percent(share), why, g.Stream)
+		"If the rows were deleted on purpose: bridge reconcile --allow-deletes %s", gone, live, percent(100*float64(gone)/float64(max(live, 1))), why, g.Stream)
 }
 
 // Beyond reports whether the guard will trip whatever the rest of the view brings, when the table
@@ -241,7 +250,8 @@ func (p *pass) finish(ctx context.Context) error {
 		return err
 	}
 	if p.guard != "" {
-		p.run.Guard, p.run.Tripped = p.guard, p.run.found().Live
+		found := p.run.found()
+		p.run.Guard, p.run.Tripped = p.guard, found.lived()
 	}
 	p.run.Ended, p.beyond = time.Now(), false
 	// What still waits is dropped: the next run finds it again.

@@ -34,6 +34,7 @@ func TestGuardCheck(t *testing.T) {
 		{"60% where 80% may, which is more than half", 80, reconcile.Found{Rows: 400, Live: 1000, Gone: 600}, true},
 		{"the guard is off and the table is empty", 100, reconcile.Found{Live: 50_000, Gone: 50_000}, false},
 		{"more are gone than were counted", 10, reconcile.Found{Rows: 10, Live: 2, Gone: 3}, true},
+		{"of a few that lived when it tripped", 10, reconcile.Found{Rows: 200, Live: 360, Gone: 160, Before: 60}, true},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
