@@ -58,6 +58,10 @@ func (w *world) do(name string, words []string) bool {
 		w.edit(words[0], func(e *store.Entry) { e.At = store.At{TP: uint32(w.Number(words[1])), Offset: 7} })
 	case "late": // TP
 		w.late = uint32(w.Number(words[0]))
+	case "position":
+		w.mu.Lock()
+		w.position = w.Number(words[0])
+		w.mu.Unlock()
 	case "tail": // at most so many rows
 		w.tail(int(w.Number(words[0])))
 	case "dry":
@@ -89,6 +93,8 @@ func (w *world) do(name string, words []string) bool {
 		w.table.Delete(id)
 	case "missing-once":
 		w.table.Fail(1, fmt.Errorf("away: %w", source.ErrMissing))
+	case "away": // TIMES
+		w.table.Fail(int(w.Number(words[0])), errors.New("away"))
 	case "truncate":
 		w.table.Truncate()
 	case "nominate":
@@ -100,7 +106,7 @@ func (w *world) do(name string, words []string) bool {
 		w.mu.Lock()
 		w.demand = w.Number(words[0])
 		w.mu.Unlock()
-		w.apply(&store.Batch{Shards: []store.ShardChange{{Key: key, Parts: []store.Part{{Kind: store.Reconcile, Number: store.AnsweringRun}}}}})
+		w.part(store.Reconcile, store.AnsweringRun, "")
 	case "answered": // the demands that were, in all
 		w.Want(w.answered, words)
 	default:
@@ -203,13 +209,18 @@ func updates(first, last int) (script string) {
 
 func TestRunJudges(t *testing.T) {
 	for name, script := range map[string]string{
-		"no row above the position": "fill a 10; insert b 1 0; want scanned=10 unverified",
+		"all of a source that is away for a while": "fill a 30; update 5 a5 2; away 2; want scanned=30 modified=1",
+		"no row above the position":                "fill a 10; insert b 1 0; want scanned=10 unverified",
 		"no absence on a server that does not take the writes": `
 			fill a 10; delete 4; update 6 a6 7; server replica replica; want-allowed scanned=9 modified=1 unjudged unverified`,
 		"no absence when another server answers in the middle of it": `
 			fill a 30; delete 4 29; before 3 server other; want scanned=28 unjudged unverified`,
 		"no entity gone whose row did not fit into the page": `
 			page 1; fill a 30; gone a3; delete 3; replace-all a 10-30; want scanned=8 deleted=1 gone=1 unverified`,
+		"no entity gone whose row was replaced": `
+			fill a 1500; replace-all a 1-500; want scanned=1000 unverified; tail 10000; compare`,
+		"no entity gone whose row was replaced, of which the view does not know yet": `
+			fill a 1500; replace-all a 1-500; position 10000; want scanned=1500; compare`,
 		"two entities of one row, after its key was changed in place, as the second cursor would": `
 			fill a 30; gone a7; update 7 z7; nominate 7; want scanned=30 deleted=1 gone=1; compare`,
 		"what was published meanwhile in the next run": `

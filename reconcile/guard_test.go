@@ -122,33 +122,6 @@ func TestGuardStaysTripped(t *testing.T) {
 	}
 }
 
-func TestGuardLetsReplacedRowsPass(t *testing.T) {
-	for _, behind := range []bool{false, true} {
-		t.Run(fmt.Sprintf("tail behind: %v", behind), inBubble(func(t *testing.T) {
-			w := newWorld(t, event.Capability)
-			w.options.PageRows = 500
-			w.fill("a", 1500)
-			for i := 1; i <= 1500; i++ {
-				if i%3 == 0 {
-					w.table.Replace(fmt.Sprintf("a%d", i), "1", "0")
-				}
-			}
-			if !behind {
-				// The tail is ahead of what its view knows.
-				w.mu.Lock()
-				w.position = 1 << 20
-				w.mu.Unlock()
-			}
-			report := w.run(reconcile.Mode{})
-			if report.Guard != "" || report.Absent != 0 || w.deletes() > 0 {
-				t.Errorf("report %+v", report)
-			}
-			w.tail(10_000)
-			w.compare()
-		}))
-	}
-}
-
 // TestSettingsInTheWordsOfTheUser: in what the guard says, on record, too, and in the errors of a
 // status.
 func TestSettingsInTheWordsOfTheUser(t *testing.T) {
@@ -170,38 +143,19 @@ func TestSettingsInTheWordsOfTheUser(t *testing.T) {
 	}
 }
 
-// truncated returns a world of 30 entities whose table was truncated, and then tailed from its
-// first row, of which there are so many: with the names of the last entities, the highest first.
-func truncated(t *testing.T, rows int) *world {
-	w := newWorld(t, event.Capability)
-	w.fill("a", 30)
-	w.play("gone a 1-30")
-	w.table.Truncate()
-	w.mu.Lock()
-	w.position = 0
-	w.mu.Unlock()
-	for i := range rows {
-		w.table.Insert(fmt.Sprintf("a%d", 30-i), "1", "0")
-	}
-	w.tail(100)
-	return w
-}
-
+// TestRunLooksForWhatLiesAboveAPositionThatWasSetBack of 30 entities whose table was truncated and
+// then tailed from its first row, of which there are so many: with the names of the last entities,
+// the highest first.
 func TestRunLooksForWhatLiesAboveAPositionThatWasSetBack(t *testing.T) {
-	for rows, gone := range map[int]uint64{0: 30, 3: 27, 29: 1} {
-		t.Run(fmt.Sprintf("%d of 30 rows are there again", rows), inBubble(func(t *testing.T) {
-			w := truncated(t, rows)
-			if gone > 15 {
-				if report := w.run(reconcile.Mode{}); report.Guard == "" || report.Deleted != 0 || report.Absent != gone {
-					t.Errorf("an ordinary run ended with %+v", report)
-				}
-			}
-			report := w.run(reconcile.Mode{AllowDeletes: true})
-			if report.Guard != "" || report.Deleted != gone || report.Added+report.Modified != 0 {
-				t.Errorf("a run with deletes allowed ended with %+v", report)
-			}
-			w.compare()
-		}))
+	for rows, runs := range map[int]string{
+		0: "want gone=30 guard unverified; want-allowed deleted=30 gone=30", 29: "want-allowed scanned=29 deleted=1 gone=1",
+		3: "want scanned=3 gone=27 guard unverified; want-allowed scanned=3 deleted=27 gone=27",
+	} {
+		script := "fill a 30; gone a 1-30; truncate; position 0"
+		for i := range rows {
+			script += fmt.Sprintf("; insert a%d 1 0", 30-i)
+		}
+		inBubble(func(t *testing.T) { newWorld(t, event.Capability).play(script + "; tail 100; " + runs + "; compare") })(t)
 	}
 }
 

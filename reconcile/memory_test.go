@@ -33,9 +33,14 @@ type endless struct {
 	heap         uint64
 }
 
-func (s *endless) use(o *reconcile.Options) {
-	s.View, s.Store = o.View, o.Store
-	o.View, o.Store, o.Committer = s, s, s
+// newEndless returns one with so many entities, and a world of it whose table has the last row.
+func newEndless(t *testing.T, rows uint64) (*endless, *world) {
+	w := newWorld(t, event.Capability)
+	w.table.InsertAt(rows, "last", "1", "0")
+	w.position = rows
+	s := &endless{rows: rows, View: w.options.View, Store: w.options.Store}
+	w.options.View, w.options.Store, w.options.Committer = s, s, s
+	return s, w
 }
 
 func (s *endless) name(id uint64) []byte {
@@ -89,11 +94,8 @@ func (s *endless) Parts(ctx context.Context, k store.Key, kind store.Kind, from 
 func TestMemoryStaysBoundedWhateverIsGone(t *testing.T) {
 	rows := testall.Pick[uint64](20_000, 200_000)
 	inBubble(func(t *testing.T) {
-		w := newWorld(t, event.Capability)
-		w.table.InsertAt(rows, "last", "1", "0")
-		w.position = rows
-		s, entities := &endless{rows: rows}, 0
-		s.use(&w.options)
+		s, w := newEndless(t, rows)
+		entities := 0
 		// It finds nothing to publish.
 		w.options.Owner = owner{w, func(_ context.Context, n reconcile.Nomination) (reconcile.Verdict, error) {
 			entities += len(n.Entities)
@@ -111,11 +113,7 @@ func TestMemoryStaysBoundedWhateverIsGone(t *testing.T) {
 		}
 	})(t)
 	t.Run("and the disk where the guard trips in any case", inBubble(func(t *testing.T) {
-		w := newWorld(t, event.Capability)
-		w.table.InsertAt(rows, "last", "1", "0")
-		w.position = rows
-		s := &endless{rows: rows}
-		s.use(&w.options)
+		s, w := newEndless(t, rows)
 		w.table.Delete(rows)
 		report, err := reconcile.New(w.options).Run(t.Context(), reconcile.Mode{})
 		if err != nil || report.Guard == "" || report.Absent != rows || s.absent > 2*reconcile.MaxNominated {

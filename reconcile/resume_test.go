@@ -91,33 +91,31 @@ func change(w *world) {
 	w.table.InsertAt(13, "new", "1", "0")
 }
 
-func TestRunWaitsForWhatIsAway(t *testing.T) {
-	t.Run("a source that fails for a while", func(t *testing.T) {
-		w := newWorld(t, event.Capability)
-		w.play("fill a 30; update 5 a5 2")
-		w.table.Fail(2, errors.New("away"))
-		w.play("want scanned=30 modified=1")
-	})
-	t.Run("but not for a table that is missing", func(t *testing.T) {
+// TestWhatCutsARunShort: a table that is missing, unlike a source that is away, a shard that does
+// not run, and a record that is damaged.
+func TestWhatCutsARunShort(t *testing.T) {
+	for name, c := range map[string]struct {
+		happen func(*world)
+		want   error
+	}{
+		"a table that is missing":   {func(w *world) { w.atRead(3, func() { w.table.Fail(-1, source.ErrMissing) }) }, source.ErrMissing},
+		"a shard that does not run": {func(w *world) { w.stopped = true }, reconcile.ErrNotRunning},
+		"a run that cannot be read": {func(w *world) { w.part(store.Reconcile, 0, "{") }, store.ErrDamaged},
+		"entities that waited": {func(w *world) {
+			w.record(reconcile.Run{Started: time.Now(), Bound: 30, After: 30, Waiting: 3, Server: "memory"})
+		}, store.ErrDamaged},
+	} {
 		w := newWorld(t, event.Capability)
 		w.fill("a", 30)
-		w.atRead(3, func() { w.table.Fail(-1, source.ErrMissing) })
+		c.happen(w)
 		reconciler := reconcile.New(w.options)
-		if _, err := reconciler.Run(t.Context(), reconcile.Mode{}); !errors.Is(err, source.ErrMissing) {
-			t.Errorf("error %v", err)
+		if _, err := reconciler.Run(t.Context(), reconcile.Mode{}); !errors.Is(err, c.want) {
+			t.Errorf("%s: %v", name, err)
 		}
 		if s := reconciler.Status(); s.LastError == "" || s.Totals.Failed != 1 || s.Running {
-			t.Errorf("status %+v", s)
+			t.Errorf("%s: status %+v", name, s)
 		}
-	})
-	t.Run("nor for a shard that does not run", func(t *testing.T) {
-		w := newWorld(t, event.Capability)
-		w.fill("a", 30)
-		w.stopped = true
-		if _, err := reconcile.New(w.options).Run(t.Context(), reconcile.Mode{}); !errors.Is(err, reconcile.ErrNotRunning) {
-			t.Errorf("error %v", err)
-		}
-	})
+	}
 }
 
 func TestRunThatIsCutShortRemembersThatTheGuardTripped(t *testing.T) {
@@ -133,23 +131,10 @@ func TestARunDropsWhatIsLeftOfAnotherOne(t *testing.T) {
 	w := newWorld(t, event.Capability)
 	w.fill("a", 10)
 	// As of a run that a command has removed.
-	w.apply(&store.Batch{Shards: []store.ShardChange{{Key: key, Parts: []store.Part{{Kind: store.AbsentEntities, Number: 2, Bytes: []byte(`["YTE="]`)}}}}})
+	w.part(store.AbsentEntities, 2, `["YTE="]`)
 	w.run(reconcile.Mode{})
 	for part, err := range w.store.Parts(t.Context(), key, store.AbsentEntities, 0) {
 		t.Errorf("still waiting: %s, %v", part.Bytes, err)
-	}
-}
-
-func TestARunThatCannotBeReadIsDamage(t *testing.T) {
-	w := newWorld(t, event.Capability)
-	w.fill("a", 10)
-	w.apply(&store.Batch{Shards: []store.ShardChange{{Key: key, Parts: []store.Part{{Kind: store.Reconcile, Bytes: []byte("{")}}}}})
-	if _, err := reconcile.New(w.options).Run(t.Context(), reconcile.Mode{}); !errors.Is(err, store.ErrDamaged) {
-		t.Errorf("error %v", err)
-	}
-	w.record(reconcile.Run{Started: time.Now(), Bound: 10, After: 10, Waiting: 3, Server: "memory"})
-	if _, err := reconcile.New(w.options).Run(t.Context(), reconcile.Mode{}); !errors.Is(err, store.ErrDamaged) {
-		t.Errorf("without the entities that wait: error %v", err)
 	}
 }
 
@@ -170,7 +155,7 @@ func TestADemandBeginsARunOnRecordAgain(t *testing.T) {
 	w.fill("a", 30)
 	w.play("gone a 1-20; delete 1-20")
 	w.record(reconcile.Run{Started: time.Now().Add(-time.Minute), Bound: 30, After: 25, Waiting: 2, Server: "memory", Allowed: true})
-	w.apply(&store.Batch{Shards: []store.ShardChange{{Key: key, Parts: []store.Part{{Kind: store.AbsentEntities, Bytes: []byte(`["YTI5","YTMw"]`)}}}}})
+	w.part(store.AbsentEntities, 0, `["YTI5","YTMw"]`)
 	w.play("demand 7; want scanned=10 deleted=20 gone=20; answered 7; compare")
 }
 

@@ -342,17 +342,19 @@ func (w *world) readKeys(ctx context.Context, shard string, keys [][]byte) (stre
 }
 
 func (w *world) saveLedger(chunks []ledger.Chunk) {
-	change := store.ShardChange{Key: key}
 	for _, c := range chunks {
-		change.Parts = append(change.Parts, store.Part{Kind: store.Gaps, Number: c.Key, Bytes: c.Bytes})
+		w.part(store.Gaps, c.Key, string(c.Bytes))
 	}
-	w.apply(&store.Batch{Shards: []store.ShardChange{change}})
+}
+
+// part saves a part of the shard, an empty text none.
+func (w *world) part(kind store.Kind, number uint64, text string) {
+	w.apply(&store.Batch{Shards: []store.ShardChange{{Key: key, Parts: []store.Part{{Kind: kind, Number: number, Bytes: append([]byte(nil), text...)}}}}})
 }
 
 func (w *world) record(run reconcile.Run) {
 	w.t.Helper()
-	b := must.Get(json.Marshal(run))(w.t)
-	w.apply(&store.Batch{Shards: []store.ShardChange{{Key: key, Parts: []store.Part{{Kind: store.Reconcile, Bytes: b}}}}})
+	w.part(store.Reconcile, 0, string(must.Get(json.Marshal(run))(w.t)))
 }
 
 func (w *world) recorded() reconcile.Run {
