@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"example.org/bridge/client/backoff"
 	"example.org/bridge/internal/option"
 	"example.org/bridge/internal/panics"
 	"example.org/bridge/sink"
@@ -60,9 +61,8 @@ type Check struct {
 	survived bool
 	// compared says that a table was compared of which the bus has rows.
 	compared bool
-	// left are the streams that were not compared, reading counts those whose tables are read.
-	left    map[string]bool
-	reading int
+	// left are the streams that were not compared: true where its tables are read.
+	left map[string]bool
 	// changed is closed when one of them changes.
 	changed chan struct{}
 }
@@ -77,7 +77,7 @@ func NewCheck(o Options) *Check {
 	}
 	c := &Check{opts: o, slots: make(chan struct{}, scans), left: make(map[string]bool), changed: make(chan struct{})}
 	for i := range o.Streams {
-		c.left[o.Streams[i].Name] = true
+		c.left[o.Streams[i].Name] = false
 	}
 	return c
 }
@@ -85,14 +85,13 @@ func NewCheck(o Options) *Check {
 // comeEvery is the time between two looks at which streams are still to be compared.
 const comeEvery = 100 * time.Millisecond
 
-// awaits reports whether a stream is still to be compared. The caller holds c.mu.
-func (c *Check) awaits() bool {
-	for name := range c.left {
-		if c.opts.Comes == nil || c.opts.Comes(name) {
-			return true
-		}
+// awaits reports whether a stream is still to be compared, and whether tables of one are read. The
+// caller holds c.mu.
+func (c *Check) awaits() (awaits, reads bool) {
+	for name, reading := range c.left {
+		awaits, reads = awaits || c.opts.Comes == nil || c.opts.Comes(name), reads || reading
 	}
-	return false
+	return awaits, reads
 }
 
 // Stream compares the tables of a stream, and returns an error that wraps ErrOtherDatabase where
@@ -101,14 +100,12 @@ func (c *Check) awaits() bool {
 // the bus up to Within, unless rows of the other tables differ.
 func (c *Check) Stream(ctx context.Context, name string) error {
 	var verdicts []Verdict
-	reading := 0
 	err := panics.Guard(func() (err error) {
-		verdicts, err = c.compare(ctx, name, func() { reading = 1; c.update(func() { c.reading++ }) })
+		verdicts, err = c.compare(ctx, name)
 		return err
 	})
 	c.update(func() {
 		delete(c.left, name)
-		c.reading -= reading
 		c.compared = c.compared || len(verdicts) > 0
 		for _, v := range verdicts {
 			c.survived = c.survived || v.Survived
@@ -124,10 +121,11 @@ func (c *Check) Stream(ctx context.Context, name string) error {
 	defer look.Stop()
 	for began := time.Now(); ; {
 		c.mu.Lock()
-		survived, found, awaits, reading, changed := c.survived, slices.Clone(c.others), c.awaits(), c.reading, c.changed
+		survived, found, changed := c.survived, slices.Clone(c.others), c.changed
+		awaits, reads := c.awaits()
 		c.mu.Unlock()
 		switch late := time.Since(began) >= c.opts.Within; {
-		case survived, len(found) == 0 && (!awaits || late && reading == 0):
+		case survived, len(found) == 0 && (!awaits || late && !reads):
 			return nil
 		case !awaits:
 			return &OtherError{Others: found}
@@ -197,14 +195,13 @@ func (c *Check) All(ctx context.Context) (err error) {
 	return err
 }
 
-// compare compares the tables of a stream, up to the first of which a row has survived. It calls
-// reads before it reads them.
-func (c *Check) compare(ctx context.Context, name string, reads func()) ([]Verdict, error) {
+// compare compares the tables of a stream, up to the first of which a row has survived.
+func (c *Check) compare(ctx context.Context, name string) ([]Verdict, error) {
 	s, found, err := c.scan(ctx, name)
 	if err != nil || len(found.Tables) == 0 {
 		return nil, err
 	}
-	reads()
+	c.update(func() { c.left[name] = true })
 	var verdicts []Verdict
 	for _, table := range s.Tables {
 		if len(found.Tables[table]) == 0 {
@@ -237,12 +234,11 @@ func (c *Check) compare(ctx context.Context, name string, reads func()) ([]Verdi
 func (c *Check) scan(ctx context.Context, name string) (*Stream, Found, error) {
 	one := c.opts.Streams[slices.IndexFunc(c.opts.Streams, func(s Stream) bool { return s.Name == name })]
 	s := &one
-	select {
-	case <-ctx.Done():
-		return s, Found{}, context.Cause(ctx)
-	case c.slots <- struct{}{}:
+	release, err := backoff.Acquire(ctx, c.slots)
+	if err != nil {
+		return s, Found{}, err
 	}
-	defer func() { <-c.slots }()
+	defer release()
 	most := c.opts.Most(ctx, name)
 	c.mu.Lock()
 	survived := c.survived
@@ -250,11 +246,9 @@ func (c *Check) scan(ctx context.Context, name string) (*Stream, Found, error) {
 	if survived && most <= Window {
 		return s, Found{}, nil
 	}
-	since, err := c.opts.Since(ctx, name)
-	if err != nil {
+	if s.Since, err = c.opts.Since(ctx, name); err != nil {
 		return s, Found{}, err
 	}
-	s.Since = since
 	found, err := c.opts.Scan(ctx, s, most)
 	if errors.Is(err, sink.ErrUnreadable) {
 		// Rule 24 says what follows.
