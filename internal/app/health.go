@@ -30,7 +30,7 @@ var _ httpapi.Daemon = health{}
 const heartbeatLimit = time.Minute
 
 func (h health) Live() error {
-	since, _ := h.swap.under()
+	since, _, _ := h.swap.under()
 	switch limit := h.opts.Config.ShutdownTimeout + heartbeatLimit; {
 	case since > limit:
 		return fmt.Errorf("a reload of the configuration has not ended for %s", since.Round(time.Second))
@@ -74,8 +74,10 @@ func (a *App) probe(ctx context.Context) (fromSources []error, fromSink error) {
 
 // Ready implements httpapi.Daemon. During a reload a process that was ready stays so.
 func (h health) Ready(ctx context.Context) []httpapi.Reason {
-	since, starting := h.swap.under()
+	since, starting, failed := h.swap.under()
 	switch {
+	case failed != nil:
+		return []httpapi.Reason{{Reason: "neither the new configuration nor the former one can be opened, bridge tries again: " + config.Text(failed)}}
 	case since > 0 && starting:
 		// Source and sink are closed and opened.
 		return nil

@@ -293,6 +293,7 @@ func (p *Process) replace(ctx context.Context, next *reload) error {
 				break
 			}
 			p.opts.Logger.Error("the former configuration cannot be opened, bridge tries again", "error", config.Text(failed))
+			p.swap.retry(failed)
 			if p.member != nil || pause.Wait(ctx) != nil {
 				// Another process of a standby group may work.
 				return errors.Join(err, failed)
@@ -398,10 +399,12 @@ func (p *Process) reload() (httpapi.Reloaded, error) {
 // swap tells health about a reload. It is safe for concurrent use.
 type swap struct {
 	mu sync.Mutex
-	// began is when the app that runs was told to end, zero while no reload is under way. ended is
-	// when the new one was there. wasReady is what the former one was.
-	began, ended time.Time
-	wasReady     bool
+	// began is when the app that runs was told to end, zero while no reload is under way; tried is
+	// when an app was last opened in vain since, failed why. ended is when the new one was there.
+	began, tried, ended time.Time
+	failed              error
+	// wasReady is what the former one was.
+	wasReady bool
 }
 
 // graceAfter is how long a reload, and after it a table that was not read yet, does not make a
@@ -415,20 +418,27 @@ func (s *swap) begin(a *App) {
 	s.began, s.wasReady = time.Now(), ready || s.wasReady && time.Since(s.ended) < graceAfter
 }
 
+func (s *swap) retry(failed error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.tried, s.failed = time.Now(), failed
+}
+
 func (s *swap) end() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.began, s.ended = time.Time{}, time.Now()
+	s.began, s.tried, s.ended, s.failed = time.Time{}, time.Time{}, time.Now(), nil
 }
 
-// under returns for how long a reload has been under way, 0 while none is. starting says that a
-// process that was ready counts as ready, for a while, until its tables are read once.
-func (s *swap) under() (since time.Duration, starting bool) {
+// under returns for how long a reload has shown no sign of life, 0 while none is under way, and why
+// no app could be opened. starting says that a process that was ready counts as ready, for a while,
+// until its tables are read once.
+func (s *swap) under() (since time.Duration, starting bool, failed error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	last := s.ended
 	if !s.began.IsZero() {
-		last, since = s.began, time.Since(s.began)
+		last, since = s.began, min(time.Since(s.began), time.Since(s.tried))
 	}
-	return since, s.wasReady && time.Since(last) < graceAfter
+	return since, s.wasReady && time.Since(last) < graceAfter, s.failed
 }

@@ -278,7 +278,7 @@ func TestAShutdownDuringAReload(t *testing.T) {
 		_, err := p.Reload(t.Context())
 		reloaded <- err
 	}()
-	h.eventually("a reload is under way", func() bool { since, _ := p.swap.under(); return since > 0 })
+	h.eventually("a reload is under way", func() bool { since, _, _ := p.swap.under(); return since > 0 })
 	cancel()
 	release()
 	if err := errors.Join(<-ended, p.Close()); err != nil {

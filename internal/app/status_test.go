@@ -272,6 +272,15 @@ func TestLoopsThatStandStill(t *testing.T) {
 		if err := reconciles(reconcile.Status{}); err != nil {
 			t.Errorf("a reconcile that does nothing: %v", err)
 		}
+		h := health{&App{opts: Options{Config: new(config.Config)}, kept: &kept{swap: swap{began: time.Now().Add(-time.Hour), wasReady: true}}}}
+		for _, failed := range []error{nil, errRefused} {
+			if failed != nil {
+				h.swap.retry(failed)
+			}
+			if err, why := h.Live(), fmt.Sprint(h.Ready(t.Context())); (err == nil) != (failed != nil) || strings.Contains(why, "connection refused") != (failed != nil) {
+				t.Errorf("a reload that tries again since %v: alive: %v, ready: %s", failed, err, why)
+			}
+		}
 	})
 }
 
