@@ -85,7 +85,7 @@ func (a *admissions) confirm(ctx context.Context, stream string, turn bool) erro
 // compareFirst compares a database with the bus for a stream. Among several one that is away, or
 // another one than the bus has rows of, concerns its own tables: they ask again.
 func (a *admissions) compareFirst(ctx context.Context, stream string, d *database, check *lineage.Check) error {
-	up, cancel := a.sources.whileUp(ctx, d)
+	up, cancel := a.sources.while(ctx, d, true)
 	defer cancel()
 	err := check.Stream(up, stream)
 	switch {
@@ -110,7 +110,7 @@ type entitlement struct {
 	of   *admissions
 	scan scanner
 	// forget drops what was scanned of a stream: nobody waits for it any more.
-	forget func(stream string)
+	forget func(stream any)
 	// checks are those of the streams, which may have seen it already.
 	checks map[*database]*lineage.Check
 	// checking is held by who compares. ended and err are the result.
@@ -164,14 +164,22 @@ func (e *entitlement) wait(ctx context.Context) error {
 // Rows that survived outweigh those of another database, which outweigh a database that says
 // neither. Databases of which the bus has nothing do not count, unless that is all of them: one has
 // to answer. What was read of the bus is not all, so another database is not the last word while
-// one does not answer.
+// one does not answer. It ends at once where rows have survived, and to begin again where a
+// database is back: a topic that does not answer keeps neither waiting.
 func (e *entitlement) compare(ctx context.Context) (ended bool, err error) {
+	ctx, end := context.WithCancel(ctx)
+	defer end()
+	for _, d := range e.of.sources.all {
+		var cancel context.CancelFunc
+		ctx, cancel = e.of.sources.while(ctx, d, false)
+		defer cancel()
+	}
 	var mu sync.Mutex
 	var survived, answered, reached, unseen, away bool
 	knows := func(d *database) bool { return len(lineageStreams(e.of.cfg, d.Source)) > 0 }
 	blind := !slices.ContainsFunc(e.of.sources.all, knows)
 	others := e.of.sources.each(func(d *database) error {
-		up, cancel := e.of.sources.whileUp(ctx, d)
+		up, cancel := e.of.sources.while(ctx, d, true)
 		defer cancel()
 		if !knows(d) {
 			// Patterns, or the progress on the bus, tell its tables later: they are compared then.
@@ -185,6 +193,9 @@ func (e *entitlement) compare(ctx context.Context) (ended bool, err error) {
 		check := e.of.newLineage(d, e.scan, nil, true)
 		found, has := check.All(up), false
 		one, compared := check.Evidence()
+		if one {
+			end()
+		}
 		gone := errors.Is(found, errAway) || errors.Is(found, errOneServer) || up.Err() != nil || found == nil && !compared && d.probe.Ready(up) != nil
 		if gone {
 			has, found = check.HasRows(ctx)
@@ -209,8 +220,10 @@ func (e *entitlement) compare(ctx context.Context) (ended bool, err error) {
 	})
 	another := errors.Join(others...)
 	switch {
-	case survived, answered && another == nil:
+	case survived, answered && another == nil && ctx.Err() == nil:
 		return true, nil
+	case ctx.Err() != nil:
+		return false, nil
 	case err != nil, away, !reached, unseen && another != nil:
 		return false, err
 	}

@@ -132,7 +132,7 @@ func (k *keys) of(shard string) []*keyTable {
 // read calls each with the rows of entities, and with rows of similar keys. They are valid until
 // each returns. proved says that an entity without a row has none.
 func (t *keyTable) read(ctx context.Context, entities [][]byte, each func(source.Row) error) (proved bool, err error) {
-	ctx, cancel := t.sources.whileUp(ctx, t.of)
+	ctx, cancel := t.sources.while(ctx, t.of, true)
 	defer cancel()
 	defer func() {
 		switch away := context.Cause(ctx); {

@@ -51,19 +51,20 @@ type scanner func(ctx context.Context, s *lineage.Stream, most uint64) (lineage.
 
 // scanOnce returns a scanner that reads the messages of each stream once for all databases, until
 // they are forgotten.
-func (a *admissions) scanOnce() (scan scanner, forget func(stream string)) {
+func (a *admissions) scanOnce() (scan scanner, forget func(stream any)) {
 	type scanned struct {
-		sync.Mutex
-		found *lineage.Found
+		scanning chan struct{}
+		found    *lineage.Found
 	}
-	all := make(map[string]*scanned)
-	for _, s := range a.streams {
-		all[s.Name] = new(scanned)
-	}
-	scan = func(ctx context.Context, s *lineage.Stream, most uint64) (lineage.Found, error) {
-		one, whole := all[s.Name], *s
-		one.Lock()
-		defer one.Unlock()
+	var all sync.Map
+	return func(ctx context.Context, s *lineage.Stream, most uint64) (lineage.Found, error) {
+		kept, _ := all.LoadOrStore(s.Name, &scanned{scanning: make(chan struct{}, 1)})
+		one, whole := kept.(*scanned), *s
+		release, err := backoff.Acquire(ctx, one.scanning)
+		if err != nil {
+			return lineage.Found{}, err
+		}
+		defer release()
 		if one.found != nil {
 			return *one.found, nil
 		}
@@ -73,14 +74,7 @@ func (a *admissions) scanOnce() (scan scanner, forget func(stream string)) {
 			one.found = &found
 		}
 		return found, err
-	}
-	forget = func(stream string) {
-		one := all[stream]
-		one.Lock()
-		defer one.Unlock()
-		one.found = nil
-	}
-	return scan, forget
+	}, all.Delete
 }
 
 // comes is that of lineage.Options, once that of querySource.

@@ -47,7 +47,7 @@ type database struct {
 
 	// server is the one that has answered last.
 	server string
-	// down is why it does not answer; waits are what ends then.
+	// down is why it does not answer; waits are what ends then, or where false when it is back.
 	down  error
 	waits map[*context.CancelCauseFunc]bool
 	// admitted are the streams for which it was compared with the bus.
@@ -184,25 +184,27 @@ func (s *Sources) note(d *database, err error) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if d.down = err; err == nil {
-		return
+	was := d.down
+	if d.down = nil; err != nil {
+		d.down = fmt.Errorf("%s %w: %w", d.Label(), stream.ErrAway, err)
 	}
-	d.down = fmt.Errorf("%s %w: %w", d.Label(), stream.ErrAway, err)
-	for cancel := range d.waits {
-		(*cancel)(d.down)
+	for cancel, up := range d.waits {
+		if up && err != nil || !up && err == nil && was != nil {
+			(*cancel)(d.down)
+		}
 	}
 }
 
-// whileUp returns a context that ends when a database does not answer, so that what waits for it
-// does not hold up what waits for another one.
-func (s *Sources) whileUp(ctx context.Context, d *database) (context.Context, context.CancelFunc) {
+// while returns a context that ends when a database does not answer, so that what waits for it does
+// not hold up what waits for another one; where up is false, when it answers again.
+func (s *Sources) while(ctx context.Context, d *database, up bool) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if d.down != nil {
+	if up && d.down != nil {
 		cancel(d.down)
 	}
-	d.waits[&cancel] = true
+	d.waits[&cancel] = up
 	return ctx, func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
