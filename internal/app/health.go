@@ -298,21 +298,19 @@ func (h health) Resend(ctx context.Context, request httpapi.ResendRequest) ([]sh
 		return nil, fmt.Errorf("stream %s %w: %s is not set, so a row that is refused again would stop it",
 			stream.Name, httpapi.ErrCannotResend, config.Naming("")(option.DeadLetter))
 	}
-	for _, sh := range h.shards {
-		s := sh.Status()
-		switch {
-		case s.Stream != stream.Name || s.Shard != request.Shard:
-		case s.State == shard.Stopped:
-			return nil, fmt.Errorf("%s %w: it is stopped: %s", s.Shard, httpapi.ErrCannotResend, s.LastError)
-		case s.State == shard.Paused:
-			return nil, fmt.Errorf("%s %w: it is paused: bridge resume %s", s.Shard, httpapi.ErrCannotResend, s.Stream)
-		default:
-			outcomes, err := sh.Resend(ctx, request.DeadLetters, request.DryRun)
-			if err != nil && ctx.Err() == nil {
-				err = fmt.Errorf("%s %w: %s", s.Shard, httpapi.ErrCannotResend, config.StreamText(stream.Name)(err))
-			}
-			return outcomes, err
-		}
+	sh := h.streamOf(stream.Name).shards[request.Shard]
+	if sh == nil {
+		return nil, noTable(stream, request.Shard)
 	}
-	return nil, fmt.Errorf("%w with a table %.100q: stream %s has %s", httpapi.ErrNoStream, request.Shard, stream.Name, strings.Join(stream.Tables, ", "))
+	switch s := sh.Status(); s.State {
+	case shard.Stopped:
+		return nil, fmt.Errorf("%s %w: it is stopped: %s", s.Shard, httpapi.ErrCannotResend, s.LastError)
+	case shard.Paused:
+		return nil, fmt.Errorf("%s %w: it is paused: bridge resume %s", s.Shard, httpapi.ErrCannotResend, s.Stream)
+	}
+	outcomes, err := sh.Resend(ctx, request.DeadLetters, request.DryRun)
+	if err != nil && ctx.Err() == nil {
+		err = fmt.Errorf("%s %w: %s", request.Shard, httpapi.ErrCannotResend, config.StreamText(stream.Name)(err))
+	}
+	return outcomes, err
 }

@@ -242,10 +242,7 @@ func (t *reconcileTotal) add(s *reconcile.Status) {
 	t.rows += s.Rows
 	t.guarded += oneIf(s.Guard != "")
 	t.running += oneIf(s.Running)
-	t.totals.Added += s.Totals.Added
-	t.totals.Modified += s.Totals.Modified
-	t.totals.Deleted += s.Totals.Deleted
-	t.totals.Missed += s.Totals.Missed
+	t.totals.Add(s.Totals.Verdict)
 	t.totals.Ended += s.Totals.Ended
 	t.totals.Tripped += s.Totals.Tripped
 	t.totals.Failed += s.Totals.Failed
