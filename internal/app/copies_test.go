@@ -129,7 +129,6 @@ func newOnBus(t *testing.T, names ...string) *household {
 		h.bus.Create(s.Destination)
 	}
 	h.start()
-	t.Cleanup(func() { h.stop() })
 	return h
 }
 

@@ -88,8 +88,9 @@ type household struct {
 
 // emptyHousehold returns one without tables and topics, with the variables of streams.
 func emptyHousehold(t *testing.T, env configtest.Env) *household {
-	h := &household{t: t, tables: make(tables), bus: sinkmemory.New(sinkmemory.Options{}), store: storememory.New()}
+	h := &household{t: t, tables: make(tables), bus: sinkmemory.New(sinkmemory.Options{}), store: storememory.New(), stop: func() {}}
 	h.configure(env)
+	t.Cleanup(func() { h.stop() })
 	return h
 }
 
@@ -146,7 +147,6 @@ func newHousehold(t *testing.T, topic string) *household {
 		h.bus.Create(topic)
 	}
 	h.start()
-	t.Cleanup(func() { h.stop() })
 	return h
 }
 
@@ -174,7 +174,7 @@ func (h *household) start() {
 		inside: h.inside, Config: h.cfg, Logger: textLogger(io.MultiWriter(h.t.Output(), &h.log)),
 		openStore: func(context.Context, string, *slog.Logger) (store.Store, error) { return keptStore{h.store}, nil },
 	}))(h.t)
-	h.app, h.stop = a, start(h.t, a)
+	h.app, h.stop = a, sync.OnceFunc(start(h.t, a))
 }
 
 // restart stops the bridge, which drops what the bus does not take, and starts another one.

@@ -60,7 +60,6 @@ func TestFullList(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newServers(t)
 		h.start()
-		t.Cleanup(func() { h.stop() })
 		h.republishAll(httpapi.ErrCannotRepublish)
 		for i := range 6 {
 			h.insert("a/shop.t", fmt.Sprint("a", i+1), "old")
@@ -145,7 +144,6 @@ func TestFullListByTheClock(t *testing.T) {
 		h.insert("a/shop.t", "a1", "old")
 		h.insert("b/shop.t", "b1", "old")
 		h.start()
-		t.Cleanup(func() { h.stop() })
 		h.eventually("a list has ended", func() bool { lists, _ := h.listed(); return len(lists) == 1 })
 		first := h.list(stream.RepublishDone).List
 		h.restart(false)
@@ -179,7 +177,6 @@ func TestFullListOfWhatTheBusSays(t *testing.T) {
 		}
 		h.insert("b/shop.t", "b1", "old")
 		h.start()
-		t.Cleanup(func() { h.stop() })
 		h.saved()
 		for i := range 150 {
 			h.tables["a/shop.t"].Delete(uint64(i + 10))
@@ -224,7 +221,6 @@ func TestFullListBesideDeadLetters(t *testing.T) {
 	h.insert("a/shop.t", "a1", "old")
 	h.insert("a/shop.t", "a2", "bad")
 	h.start()
-	t.Cleanup(func() { h.stop() })
 	h.saved()
 	h.republishAll(nil)
 	h.list(stream.RepublishDone)
@@ -265,7 +261,6 @@ func TestFullListAndShares(t *testing.T) {
 	h.insert("a/shop.t", "a1", "old")
 	h.insert("b/shop.t", "b1", "old")
 	h.start()
-	t.Cleanup(func() { h.stop() })
 	h.saved()
 	h.away.Store("b", true)
 	h.republishAll(nil)

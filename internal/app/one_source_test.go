@@ -29,7 +29,6 @@ func TestOneSourceHasNoName(t *testing.T) {
 		h.bus.Create(topic)
 	}
 	h.start()
-	defer func() { h.stop() }()
 	var lines []string
 	h.eventually("all is published", func() bool {
 		lines = nil

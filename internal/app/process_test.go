@@ -185,7 +185,6 @@ func TestAReloadOfLimitsInAShare(t *testing.T) {
 		h.cfg.Share.Share, h.cfg.HTTPAddr = share.Share{Index: 1, Number: 2}, "127.0.0.1:0"
 	}
 	load()
-	h.stop = func() {}
 	for _, s := range h.cfg.Streams {
 		h.tables[s.Name] = sourcememory.NewTable(s.Spec(s.Name), source.Column{Name: "id", Kind: source.Int})
 		for range 200 {
@@ -252,7 +251,6 @@ func TestAReloadThatIsRefused(t *testing.T) {
 func (h *household) process() *Process {
 	h.t.Helper()
 	h.stop()
-	h.stop = func() {}
 	h.cfg.HTTPAddr = "127.0.0.1:0"
 	p := must.Get(OpenProcess(h.t.Context(), ProcessOptions{
 		Config: h.cfg, Logger: textLogger(io.MultiWriter(h.t.Output(), &h.log)), Build: build, Load: func() (*config.Config, error) { return h.cfg, nil },

@@ -61,7 +61,6 @@ func (h *household) again() (names []string) {
 func TestRepublishes(t *testing.T) {
 	h := newServers(t)
 	h.start()
-	t.Cleanup(func() { h.stop() })
 	for i := range 6 {
 		h.insert("a/shop.t", fmt.Sprint("a", i+1), "old")
 		h.insert("b/shop.t", fmt.Sprint("b", i+1), "old")

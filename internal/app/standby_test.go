@@ -31,7 +31,6 @@ const groupTimeout = 2 * time.Second
 func newGroup(t *testing.T) *group {
 	g := &group{household: newHousehold(t, "moves")}
 	g.household.stop()
-	g.household.stop = func() {}
 	g.cfg.Standby = config.Standby{Group: "g", Timeout: groupTimeout, Settings: standby.Settings{"BRIDGE_STREAM_MOVES_KEY": "1"}}
 	return g
 }
