@@ -8,6 +8,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"golang.org/x/sync/semaphore"
+
 	"example.org/bridge/internal/null"
 	"example.org/bridge/sink"
 	"example.org/bridge/source"
@@ -46,6 +48,38 @@ func TestHotTime(t *testing.T) {
 			if got := g.options().HotFor; got != c.hot {
 				t.Errorf("hot for %s, want %s", got, c.hot)
 			}
+		})
+	}
+}
+
+// TestWhateverIsFreeFirst is taken by who waits for memory, and nothing is kept of the rest.
+func TestWhateverIsFreeFirst(t *testing.T) {
+	for name, freed := range map[string]int{"that of the stream": 0, "that of all": 1} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				l := NewLimits(16, 1, 1).Stream()
+				all := []*semaphore.Weighted{l.own, l.common}
+				for _, part := range all {
+					part.TryAcquire(8)
+				}
+				got := make(chan hold, 1)
+				go func() {
+					held, _ := l.reserve(t.Context())
+					got <- held
+				}()
+				synctest.Wait()
+				all[freed].Release(8)
+				synctest.Wait()
+				if len(got) == 0 {
+					t.Fatal("it waits on")
+				}
+				held := <-got
+				all[1-freed].Release(8)
+				synctest.Wait()
+				if l.release(&held); held.from != all[freed] || !l.own.TryAcquire(8) || !l.common.TryAcquire(8) {
+					t.Error("something is reserved still")
+				}
+			})
 		})
 	}
 }

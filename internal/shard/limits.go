@@ -74,7 +74,8 @@ type hold struct {
 // pageBytes is the bound for the values of one page.
 func (l *StreamLimits) pageBytes() int { return int(max(1, l.share/valuesPart)) }
 
-// reserve blocks until a share is free.
+// reserve blocks until a share is free, of what belongs to the stream or to all: tables that wait
+// for their topics may hold either for ever.
 func (l *StreamLimits) reserve(ctx context.Context) (hold, error) {
 	for _, from := range [...]*semaphore.Weighted{l.own, l.common} {
 		if from.TryAcquire(l.share) {
@@ -82,11 +83,28 @@ func (l *StreamLimits) reserve(ctx context.Context) (hold, error) {
 			return hold{from: from, bytes: l.share}, nil
 		}
 	}
-	if err := l.own.Acquire(ctx, l.share); err != nil {
-		return hold{}, err
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	first := make(chan *semaphore.Weighted)
+	for _, from := range [...]*semaphore.Weighted{l.own, l.common} {
+		go func() {
+			if from.Acquire(ctx, l.share) != nil {
+				return
+			}
+			select {
+			case first <- from:
+			case <-ctx.Done():
+				from.Release(l.share)
+			}
+		}()
 	}
-	l.used.Add(l.share)
-	return hold{from: l.own, bytes: l.share}, nil
+	select {
+	case from := <-first:
+		l.used.Add(l.share)
+		return hold{from: from, bytes: l.share}, nil
+	case <-ctx.Done():
+		return hold{}, context.Cause(ctx)
+	}
 }
 
 // resize gives back what a batch of need bytes leaves of its share. It reports false if need is
