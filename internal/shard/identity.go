@@ -36,7 +36,7 @@ type server struct {
 // refresh asks the server for its traits, and how it hands out ids unless ID_ORDER says so, until
 // it answers.
 func (s *server) refresh(ctx context.Context) error {
-	return s.reader.retrier.retry(ctx, owning, reading, func() error { return s.readTraits(ctx) })
+	return s.reader.retry(ctx, func() error { return s.readTraits(ctx) })
 }
 
 // readTraits is refresh, but asks once.

@@ -95,7 +95,7 @@ func (p *publishedRows) refuse(ctx context.Context, position uint64) error {
 		return nil
 	}
 	var next uint64
-	err := p.reader.retrier.retry(ctx, owning, reading, func() (err error) {
+	err := p.reader.retry(ctx, func() (err error) {
 		next, err = p.opts.Source.NextID(ctx)
 		return err
 	})

@@ -179,12 +179,18 @@ func (r *reader) ids(ctx context.Context, ranges []source.Range, uncommitted boo
 	return r.retrier.retry(ctx, owning, reading, func() error { return r.query(ctx, &list.span, read) })
 }
 
+// retry runs a query until it is answered. While others are before it, as where all begin and the
+// source hangs, the loop lives.
+func (r *reader) retry(ctx context.Context, run func() error) error {
+	return r.retrier.retry(ctx, owning, reading, func() error { return r.query(ctx, new(span), run) })
+}
+
 func (r *reader) changes(ctx context.Context, q source.ChangeQuery, list *source.Changes) error {
 	read := func() error {
 		defer r.opts.Metrics.queried(r.opts.Stream, queryChanges, time.Now())
 		return r.opts.Source.ReadChanges(ctx, q, list)
 	}
-	return r.retrier.retry(ctx, owning, reading, func() error { return r.query(ctx, new(span), read) })
+	return r.retry(ctx, read)
 }
 
 func (r *reader) age(p *page) ledger.Age {

@@ -155,7 +155,11 @@ func (s *sender) locateAll(ctx context.Context, messages []sink.Message, outcome
 	}
 	s.numbers = s.numbers[:0]
 	for _, tp := range outcome.TPs {
-		number, err := s.opts.number(ctx, tp)
+		number := uint32(0)
+		err := s.retrier.wait(publishing, forEver, func() (err error) {
+			number, err = s.opts.number(ctx, tp)
+			return err
+		})
 		if err != nil {
 			s.opts.Logger.Debug("messages were stored in a topic or stream that is not registered", "tp", tp.Name, "error", err)
 			s.sent.unknown = true
@@ -240,14 +244,17 @@ func (s *sender) findRepeats(ctx context.Context, b *batch) error {
 // of our domain, and at the destination of sent. One that is gone, or may not be read, is not.
 func (s *sender) stored(ctx context.Context, p *location, sent *sink.Message) (m stream.Message, found bool, err error) {
 	span := sink.Span{TP: p.tp, From: p.at.Offset, To: p.at.Offset + 1}
-	_, err = s.opts.Reader.Read(ctx, span, func(stored *sink.Stored) error {
-		if string(stored.Header(sink.HeaderDomain)) != sent.Domain || stored.Destination != sent.Destination {
+	err = s.retrier.wait(publishing, forEver, func() (err error) {
+		_, err = s.opts.Reader.Read(ctx, span, func(stored *sink.Stored) error {
+			if string(stored.Header(sink.HeaderDomain)) != sent.Domain || stored.Destination != sent.Destination {
+				return nil
+			}
+			if m, err = stream.ParseMessage(stored); err == nil {
+				m.At, m.Stream, m.Shard, m.Key, found = p.at, s.opts.Stream, s.opts.Name, slices.Clone(m.Key), true
+			}
 			return nil
-		}
-		if m, err = stream.ParseMessage(stored); err == nil {
-			m.At, m.Stream, m.Shard, m.Key, found = p.at, s.opts.Stream, s.opts.Name, slices.Clone(m.Key), true
-		}
-		return nil
+		})
+		return err
 	})
 	if errors.Is(err, sink.ErrExpired) || errors.Is(err, sink.ErrGone) || errors.Is(err, sink.ErrBehind) || errors.Is(err, sink.ErrUnreadable) {
 		return m, false, nil

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"example.org/bridge/checkpoint/store"
+	"example.org/bridge/event"
 	"example.org/bridge/internal/shard"
 	"example.org/bridge/internal/stream"
 	"example.org/bridge/internal/tap"
@@ -86,6 +87,35 @@ type stuckBench struct {
 	t                     testing.TB
 	full                  *faultyStore
 	applies, loads, reads hang
+	// tps are looks for topics, late has events go to a topic that was not there before; slow has
+	// the source fail to tell traits, after a while.
+	tps        hang
+	late, slow atomic.Bool
+}
+
+const lateTopic = "late"
+
+type stuckReader struct {
+	sink.Reader
+	b *stuckBench
+}
+
+func (r stuckReader) TPs(ctx context.Context, destinations []string) ([]sink.TP, error) {
+	r.b.tps.wait()
+	return r.Reader.TPs(ctx, destinations)
+}
+
+type stuckSource struct {
+	source.Shard
+	b *stuckBench
+}
+
+func (s stuckSource) Traits(ctx context.Context) (source.Traits, error) {
+	if s.b.slow.Load() {
+		wait(s.b.t, 100*time.Second)
+		return source.Traits{}, errAway
+	}
+	return s.Shard.Traits(ctx)
 }
 
 type stuckStore struct {
@@ -128,6 +158,18 @@ func TestALoopThatStandsStillShows(t *testing.T) {
 			return nothing
 		}},
 		"nothing in a bus that is away": {"", func(b *stuckBench) func() { release := b.bus.Pause(0); b.insert(5000); return release }},
+		"nothing in a bus that does not tell of a topic": {"", func(b *stuckBench) func() {
+			free := b.tps.begin()
+			b.bus.Create(lateTopic)
+			b.late.Store(true)
+			b.insert(10)
+			return free
+		}},
+		"nothing in a source that is slow to tell of its server": {"", func(b *stuckBench) func() {
+			b.slow.Store(true)
+			b.table.Move("second", false)
+			return func() { b.slow.Store(false) }
+		}},
 		"nothing in a disk that is full": {"", func(b *stuckBench) func() {
 			b.full.fail(store.ErrOutage)
 			b.insert(5000)
@@ -142,6 +184,9 @@ func TestALoopThatStandsStillShows(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				b := &stuckBench{bench: newBench(t), t: t}
 				b.tick, b.opts.PollInterval = time.Minute, time.Second
+				b.source, b.reader = stuckSource{b.table, b}, stuckReader{b.bus, b}
+				b.destinations = append(b.destinations, lateTopic)
+				b.opts.Route = func(*event.Event) string { return map[bool]string{true: lateTopic, false: topic}[b.late.Load()] }
 				b.full = &faultyStore{Store: stuckStore{b.store, b}}
 				b.store, b.hook = b.full, func(source.Query) error { b.reads.wait(); return nil }
 				if what == "nothing until the next poll" {
