@@ -92,9 +92,7 @@ func options() event.Options {
 func encode(t *testing.T, o event.Options, rows *table, row event.Row) event.Event {
 	t.Helper()
 	_, ev, err := bind(t, o, rows).Append(nil, row)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return ev
 }
 

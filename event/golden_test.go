@@ -77,17 +77,13 @@ func (g golden) event(t *testing.T) event.Event {
 	encoder := bind(t, g.options, g.table)
 	if !g.absent {
 		_, ev, err := encoder.Append(nil, row)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		compareDigest(t, encoder, row.Row, ev)
 		return ev
 	}
 	seen := must.Get(encoder.Digest(row.Row))(t)
 	_, ev, err := encoder.AppendAbsent(nil, event.Absent{Key: seen.Key, ID: g.id, Read: row.Read, Predecessor: row.Predecessor})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return ev
 }
 
@@ -119,9 +115,7 @@ func TestGoldenEvents(t *testing.T) {
 			if !bytes.Equal(got, want) {
 				t.Errorf("got  %swant %s", got, want)
 			}
-			if err := compileSchema(t, g.options.Kind, g.op).Validate(unmarshal(t, got)); err != nil {
-				t.Error(err)
-			}
+			must.OK(t, compileSchema(t, g.options.Kind, g.op).Validate(unmarshal(t, got)))
 		})
 	}
 }
@@ -149,14 +143,12 @@ func compileSchema(t *testing.T, kind event.Kind, op event.Op) *jsonschema.Schem
 	text := must.Get(event.Schema(kind, op))(t)
 	compiler := jsonschema.NewCompiler()
 	must.OK(t, compiler.AddResource("event.json", unmarshal(t, text)))
-	schema := must.Get(compiler.Compile("event.json"))(t)
-	return schema
+	return must.Get(compiler.Compile("event.json"))(t)
 }
 
 func unmarshal(t *testing.T, text []byte) any {
 	t.Helper()
-	value := must.Get(jsonschema.UnmarshalJSON(bytes.NewReader(text)))(t)
-	return value
+	return must.Get(jsonschema.UnmarshalJSON(bytes.NewReader(text)))(t)
 }
 
 func appRevisionOptions() event.Options {

@@ -42,9 +42,7 @@ func TestBindNamesTheColumnsAndTheRemedy(t *testing.T) {
 			o := options()
 			o.Fields = test.fields
 			encoder, err := event.NewEncoder(o)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			err = encoder.Bind(&rows.columns)
 			if err == nil {
 				t.Fatal("no error")
@@ -70,16 +68,12 @@ func TestAKeyThatRowsOfANumberDifferIn(t *testing.T) {
 		encoder := must.Get(event.NewEncoder(o))(t)
 		return encoder.Bind(&rows.columns)
 	}
-	if err := bind(event.Field{Column: "v"}); err != nil {
-		t.Errorf("an integer: %v", err)
-	}
+	must.OK(t, bind(event.Field{Column: "v"}))
 	rows.columns.IDFormat = source.ULID
 	if err := bind(event.Field{Column: "v"}); err == nil || !strings.Contains(err.Error(), `FIELDS leaves out the key column "id"`) {
 		t.Errorf("a ULID: %v", err)
 	}
-	if err := bind(event.Field{Column: "v"}, event.Field{Column: "id"}); err != nil {
-		t.Errorf("a ULID that is there: %v", err)
-	}
+	must.OK(t, bind(event.Field{Column: "v"}, event.Field{Column: "id"}))
 }
 
 func TestBindTakesWhatAWhitelistPutsRight(t *testing.T) {

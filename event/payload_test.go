@@ -31,9 +31,7 @@ func payloadOptions() event.Options {
 func payloadEvent(t *testing.T, o event.Options, rows *table) event.Event {
 	t.Helper()
 	_, ev, err := bind(t, o, rows).Append([]byte("before"), rows.row(1))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return ev
 }
 

@@ -103,9 +103,7 @@ func compare(t *testing.T, o event.Options, columns *source.Columns, names []str
 	t.Helper()
 	encoder := bind(t, o, &table{columns: *columns})
 	_, ev, err := encoder.Append(nil, row)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	compareEvent(t, ev, o, columns, names, row.Values)
 	compareDigest(t, encoder, row.Row, ev)
 	if o.Kind != event.Capability {
@@ -113,9 +111,7 @@ func compare(t *testing.T, o event.Options, columns *source.Columns, names []str
 	}
 	keys := must.Get(encoder.KeyValues(ev.Key, nil))(t)
 	_, gone, err := encoder.AppendAbsent(nil, event.Absent{Key: ev.Key, ID: row.ID, Read: row.Read, Predecessor: row.Predecessor})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	values := slices.Clone(row.Values)
 	for n, i := range columns.Key {
 		want := row.Values[i]

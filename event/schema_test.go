@@ -52,9 +52,7 @@ func TestSchemasRefuseWhatIsNoEvent(t *testing.T) {
 				t.Fatalf("%s is not in %s", test.old, body)
 			}
 			schema := compileSchema(t, event.Capability, test.op)
-			if err := schema.Validate(unmarshal(t, body)); err != nil {
-				t.Fatalf("the event itself is refused: %v", err)
-			}
+			must.OK(t, schema.Validate(unmarshal(t, body)))
 			if schema.Validate(unmarshal(t, broken)) == nil {
 				t.Errorf("taken for valid: %s", broken)
 			}

@@ -167,9 +167,7 @@ func TestTheNumberOfSharesChanges(t *testing.T) {
 
 		// A reload ends what runs, and the next one goes on.
 		three[1].cancel()
-		if err := <-three[1].ended; err != nil {
-			t.Error(err)
-		}
+		must.OK(t, <-three[1].ended)
 		again := f.ship(0, 0).begins()
 		time.Sleep(20 * time.Second)
 		three[1].begins()
@@ -331,9 +329,7 @@ func TestBesideAProcessWithoutShares(t *testing.T) {
 		f := newFleet(t)
 		none := f.ship(0, 0).begins()
 		expect(t, []*ship{none}, none)
-		if err := none.Permit(t.Context()); err != nil {
-			t.Errorf("alone it does not decide: %v", err)
-		}
+		must.OK(t, none.Permit(t.Context()))
 		next := []*ship{f.ship(0, 2).begins(), f.ship(1, 2).begins()}
 		expect(t, next, next...)
 		if err := none.Permit(t.Context()); !errors.Is(err, buscopy.ErrFormer) {
@@ -452,16 +448,12 @@ func TestACommandChangesNoNumber(t *testing.T) {
 				t.Errorf("%d shares: %v, want %s", number, err, why)
 			}
 		}
-		if err := command(0); err != nil {
-			t.Error(err)
-		}
+		must.OK(t, command(0))
 		refused(2, "no shares are in force, and the command has 2 shares")
 		s := f.ship(0, 2).begins()
 		expect(t, []*ship{s}, s)
 		s.ends()
-		if err := command(2); err != nil {
-			t.Error(err)
-		}
+		must.OK(t, command(2))
 		refused(0, "2 shares are in force, and the command has no shares")
 		refused(3, "2 shares are in force, and the command has 3 shares")
 		away := 3

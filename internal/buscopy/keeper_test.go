@@ -86,9 +86,7 @@ func (w *writer) writes(stream string) error { return w.Write(w.t.Context(), str
 func (w *writer) loads(stream string) (buscopy.Copy, bool) {
 	w.t.Helper()
 	c, found, err := w.Load(w.t.Context(), stream)
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	must.OK(w.t, err)
 	return c, found
 }
 
@@ -407,9 +405,7 @@ func TestRun(t *testing.T) {
 			t.Errorf("%d entries were put, want 8", b.Puts())
 		}
 		cancel()
-		if err := <-ended; err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, <-ended)
 		if b.Puts() != 11 {
 			t.Errorf("%d entries were put at the end, want 11", b.Puts())
 		}

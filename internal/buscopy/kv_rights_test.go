@@ -77,9 +77,7 @@ func TestRights(t *testing.T) {
 		if err := b.Delete(ctx, []string{"d." + user}); err != nil {
 			t.Errorf("%s deletes: %v", user, err)
 		}
-		if err := b.Close(); err != nil {
-			t.Error(err)
-		}
+		must.OK(t, b.Close())
 	}
 	if _, err := s.JetStream(t).Stream(ctx, natskv.Stream("bridge-progress")); err != nil {
 		t.Error(err)

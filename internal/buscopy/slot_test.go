@@ -56,9 +56,7 @@ func (s *sharer) works(tables []string, position, next uint64) {
 func (s *sharer) finds() (positions map[string]uint64, next uint64) {
 	s.t.Helper()
 	c, _, err := s.Load(s.t.Context(), "facts")
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	must.OK(s.t, err)
 	positions = make(map[string]uint64)
 	for _, one := range c.Shards {
 		positions[one.Name] = one.Progress.Position

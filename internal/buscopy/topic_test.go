@@ -21,8 +21,7 @@ var topics atomic.Int64
 
 func openKafka(t *testing.T, s *testenv.KafkaServer, topic string) *sinkkafka.Sink {
 	t.Helper()
-	bus := must.Get(sinkkafka.Open(sinkkafka.Options{Connection: sinkkafka.Connection{Brokers: s.Brokers()}, Topics: []string{topic}, Table: true}))(t)
-	return bus
+	return must.Get(sinkkafka.Open(sinkkafka.Options{Connection: sinkkafka.Connection{Brokers: s.Brokers()}, Topics: []string{topic}, Table: true}))(t)
 }
 
 func openTopic(t *testing.T, s *testenv.KafkaServer, topic string) *buscopy.Messages {

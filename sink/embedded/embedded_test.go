@@ -49,9 +49,7 @@ func tryOpen(dir, listen string, subjects ...string) (*embedded.Sink, error) {
 
 func closed(t testing.TB, s *embedded.Sink) {
 	t.Helper()
-	if err := s.Close(); err != nil {
-		t.Error(err)
-	}
+	must.OK(t, s.Close())
 }
 
 func deadline(t testing.TB) context.Context {
@@ -188,9 +186,7 @@ func TestNoListenerUnlessAsked(t *testing.T) {
 	if s.Addr() != nil {
 		t.Errorf("it listens on %s", s.Addr())
 	}
-	if err := s.Ready(deadline(t)); err != nil {
-		t.Error(err)
-	}
+	must.OK(t, s.Ready(deadline(t)))
 }
 
 func TestInspect(t *testing.T) {
@@ -230,9 +226,7 @@ func TestAStreamThatIsThere(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	s, err := tryOpen(dir, "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	mustPublish(t, s, message("a", "1"))
 	closed(t, s)
 	memory := jetstream.Keeping{Memory: true, MaxAge: time.Hour}
@@ -285,9 +279,7 @@ func TestJetStreamSwitchedOffIsSwitchedOnAgain(t *testing.T) {
 	if got := read(t, s, "a"); len(got) != 2 {
 		t.Errorf("the stream holds %d messages, want 2", len(got))
 	}
-	if err := s.Ready(deadline(t)); err != nil {
-		t.Error(err)
-	}
+	must.OK(t, s.Ready(deadline(t)))
 }
 
 // TestCloseWhileJetStreamIsSwitchedOn: a client from outside keeps it waiting when the server ends.

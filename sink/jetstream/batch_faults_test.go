@@ -47,9 +47,7 @@ func TestABatchOverItsTime(t *testing.T) {
 		t.Fatal("the server keeps the batch")
 	}
 	resume()
-	if err := <-done; err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, <-done)
 	wantOnce(t, stream, options.Stream+".a", batch)
 }
 
@@ -153,14 +151,10 @@ func TestASubjectThatTheStreamLacks(t *testing.T) {
 	})
 	mustPublish(t, s, kept)
 	update(t, server, options.Stream, func(c *natsjs.StreamConfig) { c.Subjects = append(c.Subjects, options.Stream+"_other.a") })
-	if err := <-done; err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, <-done)
 	wantOnce(t, stream, options.Stream+"_other.a", lost)
 	wantOnce(t, stream, options.Stream+".a", kept)
-	if err := s.Ready(t.Context()); err != nil {
-		t.Errorf("it is not ready: %v", err)
-	}
+	must.OK(t, s.Ready(t.Context()))
 }
 
 // TestASubjectThatIsNotGranted: the error names the grant, and nothing is stored.

@@ -30,11 +30,7 @@ func open(t testing.TB, o jetstream.Options) *jetstream.Sink {
 		o.Logger = slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelDebug}))
 	}
 	s := must.Get(jetstream.Open(o))(t)
-	t.Cleanup(func() {
-		if err := s.Close(); err != nil {
-			t.Error(err)
-		}
-	})
+	t.Cleanup(func() { must.OK(t, s.Close()) })
 	return s
 }
 

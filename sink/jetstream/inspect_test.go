@@ -23,11 +23,7 @@ import (
 func inspected(t *testing.T, options sinkjs.Options) inspect.Report {
 	t.Helper()
 	s := must.Get(sinkjs.Open(options))(t)
-	defer func() {
-		if err := s.Close(); err != nil {
-			t.Error(err)
-		}
-	}()
+	defer func() { must.OK(t, s.Close()) }()
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
 	return s.Inspect(ctx)

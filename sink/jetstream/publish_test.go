@@ -42,9 +42,7 @@ func TestPublish(t *testing.T) {
 		update(t, broker, name, func(c *natsjs.StreamConfig) { c.Subjects = []string{name + ".elsewhere"} })
 	}))
 	t.Run("so is one whose stream is deleted", move(func(name string) {
-		if err := broker.JetStream(t).DeleteStream(t.Context(), name); err != nil {
-			t.Error(err)
-		}
+		must.OK(t, broker.JetStream(t).DeleteStream(t.Context(), name))
 	}))
 
 	t.Run("a limit that changes under way is followed", func(t *testing.T) {

@@ -238,13 +238,9 @@ func TestStreamsThatCannotCarryBatches(t *testing.T) {
 				return
 			}
 			must.Get(server.JetStream(t).UpdateStream(t.Context(), good))(t)
-			if err := <-done; err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, <-done)
 			mustPublish(t, s, messages(name+".a", "fixed", 10, 3))
-			if err := s.Ready(t.Context()); err != nil {
-				t.Errorf("it is not ready: %v", err)
-			}
+			must.OK(t, s.Ready(t.Context()))
 		})
 	}
 }

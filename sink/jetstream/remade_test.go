@@ -235,9 +235,7 @@ func TestHandshakeFirst(t *testing.T) {
 	t.Parallel()
 	certs := testenv.NewCerts(t)
 	pair, err := tls.LoadX509KeyPair(certs.ServerCert, certs.ServerKey)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	nats := testenv.InProcessNATS(t, func(o *server.Options) {
 		o.TLSConfig, o.TLSTimeout, o.TLSHandshakeFirst = &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12}, 60, true
 	})

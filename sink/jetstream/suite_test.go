@@ -42,8 +42,7 @@ func fixture(t *testing.T, servers []*testenv.NATSServer, shared bool, replicas 
 		configs[destinations[len(destinations)-1]] = natsjs.StreamConfig{Name: name, Subjects: []string{name + ".>"}}
 	}
 	stream := func(t testing.TB, destination string) natsjs.Stream {
-		stream := must.Get(js.Stream(sinktest.Deadline(t), configs[destination].Name))(t)
-		return stream
+		return must.Get(js.Stream(sinktest.Deadline(t), configs[destination].Name))(t)
 	}
 	cuts := 0
 	f := sinktest.Fixture{

@@ -62,9 +62,7 @@ func TestTransientFaultsAreRetried(t *testing.T) {
 			if log.count() != 3 || log.at(test.at) == nil || sessions.Load() != 1 {
 				t.Errorf("faults told: %v, want 3 at %s; %d sessions", log.faults, test.at, sessions.Load())
 			}
-			if err := s.Ready(sinktest.Deadline(t)); err != nil {
-				t.Errorf("Ready after the fault: %v", err)
-			}
+			must.OK(t, s.Ready(sinktest.Deadline(t)))
 			if n := compare(t, append(sent, more...), consume(t, "t", c.ListenAddrs())); n != 0 {
 				t.Errorf("%d messages are repeated", n)
 			}

@@ -94,9 +94,7 @@ func consume(t testing.TB, topic string, brokers []string, opts ...kgo.Opt) []*k
 	var records []*kgo.Record
 	for len(missing) > 0 {
 		fetches := client.PollFetches(ctx)
-		if err := fetches.Err(); err != nil {
-			t.Fatalf("read %s: %v", topic, err)
-		}
+		must.OK(t, fetches.Err())
 		for r := range fetches.RecordsAll() {
 			records = append(records, r)
 			if tp := fmt.Sprint(topic, "/", r.Partition); r.Offset+1 >= missing[tp] {

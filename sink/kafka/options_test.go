@@ -18,6 +18,7 @@ import (
 	"example.org/bridge/sink"
 	"example.org/bridge/sink/kafka"
 	"example.org/bridge/sink/sinktest"
+	"example.org/bridge/tests/must"
 )
 
 func TestOpenRefusesWhatCannotWork(t *testing.T) {
@@ -275,9 +276,7 @@ func TestWhatIsNoWrongPassword(t *testing.T) {
 		}
 		return res, nil, true
 	})
-	if err := kafka.Dial(sinktest.Deadline(t), s, address); err != nil {
-		t.Errorf("an old broker: %v", err)
-	}
+	must.OK(t, kafka.Dial(sinktest.Deadline(t), s, address))
 	other := fake(t)
 	answerLogins(other, kafka.Plain, func([]byte, *kmsg.SASLAuthenticateResponse) {})
 	kafka.Advertised(s)

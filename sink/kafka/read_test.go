@@ -131,9 +131,7 @@ func TestReadTransactions(t *testing.T) {
 		done <- err
 	}()
 	must.OK(t, one.EndTransaction(sinktest.Deadline(t), kgo.TryAbort))
-	if err := <-done; err != nil {
-		t.Error(err)
-	}
+	must.OK(t, <-done)
 	want = append(want, "d", "e")
 	wanted("one transaction within another")
 	// Each begins in the middle of something.

@@ -181,9 +181,7 @@ func readerFixture(t *testing.T, k *testenv.KafkaServer) sinktest.ReaderFixture 
 		},
 		Foreign: func(t testing.TB, n int) {
 			for range n {
-				if err := client.ProduceSync(sinktest.Deadline(t), &kgo.Record{Value: []byte("hello")}).FirstErr(); err != nil {
-					t.Error(err)
-				}
+				must.OK(t, client.ProduceSync(sinktest.Deadline(t), &kgo.Record{Value: []byte("hello")}).FirstErr())
 			}
 		},
 		Expire: func(t testing.TB, first uint64) {

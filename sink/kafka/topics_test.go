@@ -72,9 +72,7 @@ func TestATopicThatComesBackWithFewerPartitions(t *testing.T) {
 		return err != nil && strings.Contains(err.Error(), "topic t does not exist")
 	})
 	must.OK(t, c.CreateTopic("t", 1, nil))
-	if err := <-done; err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, <-done)
 	compare(t, sent, consume(t, "t", c.ListenAddrs()))
 }
 
@@ -238,18 +236,14 @@ func TestARightOnTheTransactionalID(t *testing.T) {
 		return err != nil && strings.Contains(err.Error(), "grant WRITE and DESCRIBE on transactional id bridge.rights")
 	})
 	allowTransactions(t, k, "bridge.rights")
-	if err := <-fenced; err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, <-fenced)
 	if got := found(); len(got) != 0 {
 		t.Errorf("found %+v", got)
 	}
 	if state := stateOf(t, k, "bridge.rights"); state != "Empty" {
 		t.Errorf("the state is %s", state)
 	}
-	if err := s.Fence(sinktest.Deadline(t)); err != nil {
-		t.Errorf("the check has taken over: %v", err)
-	}
+	must.OK(t, s.Fence(sinktest.Deadline(t)))
 }
 
 // allowTransactions lets testenv.KafkaUser use a transactional id.

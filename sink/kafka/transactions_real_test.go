@@ -103,9 +103,7 @@ func TestCloseEndsATransaction(t *testing.T) {
 		if _, err := s.Publish(sinktest.Deadline(t), series(topic, "k", 0, 10, 3)); !errors.Is(err, sink.ErrClosed) {
 			t.Errorf("the batch ends with %v", err)
 		}
-		if err := <-closed; err != nil {
-			t.Error(err)
-		}
+		must.OK(t, <-closed)
 		if state := stateOf(t, k, id); state != "Empty" && state != "CompleteAbort" && state != "CompleteCommit" {
 			t.Errorf("the transaction is %s", state)
 		}
@@ -149,9 +147,7 @@ func TestALateBatchBehindAnAbort(t *testing.T) {
 	// A broker that takes it shows that by its end; that it takes nothing nothing shows.
 	sinktest.Until(t, "the late batch has had its time", func() bool { return end() > before || time.Since(held) > time.Second })
 	resume()
-	if err := <-done; err != nil {
-		t.Error(err)
-	}
+	must.OK(t, <-done)
 	once(t, topic, k.Brokers(), append(sent, next...))
 }
 
@@ -184,9 +180,7 @@ func TestATopicThatIsDeletedUnderWay(t *testing.T) {
 	default:
 	}
 	k.CreateTopic(t, gone, 1, nil)
-	if err := <-done; err != nil {
-		t.Error(err)
-	}
+	must.OK(t, <-done)
 	once(t, gone, k.Brokers(), waits[:5])
 	once(t, there, k.Brokers(), append(sent, waits[5:]...))
 }

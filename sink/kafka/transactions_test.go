@@ -131,9 +131,7 @@ func TestACallerThatLeavesBeforeItsBatchIsSent(t *testing.T) {
 		t.Errorf("the second batch ends with %v", err)
 	}
 	resume()
-	if err := <-first; err != nil {
-		t.Error(err)
-	}
+	must.OK(t, <-first)
 	if n := compare(t, sent, committed(t, "one", c.ListenAddrs())); n > 0 || aborted > 0 {
 		t.Errorf("%d messages are there twice, %d transactions are aborted", n, aborted)
 	}

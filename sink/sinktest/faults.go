@@ -30,9 +30,7 @@ func stalledCancel(t *testing.T, f Fixture) {
 func stalledClose(t *testing.T, f Fixture) {
 	h := begin(t, f)
 	_, _, err := stalled(h, func(func()) {
-		if err := f.Sink.Close(); err != nil {
-			t.Errorf("Close: %v", err)
-		}
+		must.OK(t, f.Sink.Close())
 	})
 	if !errors.Is(err, sink.ErrClosed) {
 		t.Errorf("Close ends a Publish with %v, want ErrClosed", err)

@@ -101,11 +101,7 @@ func runAll[F any](t *testing.T, tests []test[F], open func(t *testing.T) F, end
 				t.Parallel()
 			}
 			f := open(t)
-			t.Cleanup(func() {
-				if err := end(f); err != nil {
-					t.Errorf("Close: %v", err)
-				}
-			})
+			t.Cleanup(func() { must.OK(t, end(f)) })
 			test.run(t, f)
 		})
 	}

@@ -11,6 +11,7 @@ import (
 
 	"example.org/bridge/client/backoff"
 	"example.org/bridge/sink"
+	"example.org/bridge/tests/must"
 )
 
 func arrives(t *testing.T, f Fixture) {
@@ -144,9 +145,7 @@ func closed(t *testing.T, f Fixture) {
 	sent := mixed(f, "closed", 0, 20)
 	h.mustPublish(sent[:10])
 	for range 2 {
-		if err := f.Sink.Close(); err != nil {
-			t.Fatalf("Close: %v", err)
-		}
+		must.OK(t, f.Sink.Close())
 	}
 	if out, err := f.Sink.Publish(Deadline(t), sent[10:]); !errors.Is(err, sink.ErrClosed) || len(out.Status) != 10 || out.Acked() > 0 {
 		t.Errorf("a closed sink acknowledges %d messages: %v, want ErrClosed", out.Acked(), err)

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"example.org/bridge/sink"
+	"example.org/bridge/tests/must"
 )
 
 // Steps are those of a transaction, in their order.
@@ -37,9 +38,7 @@ func (f *TransactionalFixture) hangAt(s sink.Sink, step string) (reached <-chan 
 // MustFence fails the test unless s has taken over.
 func MustFence(t testing.TB, s sink.Transactional) {
 	t.Helper()
-	if err := s.Fence(Deadline(t)); err != nil {
-		t.Fatalf("Fence: %v", err)
-	}
+	must.OK(t, s.Fence(Deadline(t)))
 }
 
 // Zombies stops a process at each step of a transaction, lets a successor take over, read back and

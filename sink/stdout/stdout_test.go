@@ -73,11 +73,7 @@ func (p *page) stall(testing.TB) func() {
 func open(t *testing.T, w io.Writer) *stdout.Sink {
 	t.Helper()
 	s := must.Get(stdout.Open(stdout.Options{Writer: w}))(t)
-	t.Cleanup(func() {
-		if err := s.Close(); err != nil {
-			t.Error(err)
-		}
-	})
+	t.Cleanup(func() { must.OK(t, s.Close()) })
 	return s
 }
 
@@ -128,9 +124,7 @@ func TestFaults(t *testing.T) {
 		if got := strings.Join(p.lines(), "|"); got != `{"a":1}|{"b":2}` {
 			t.Errorf("printed %s", got)
 		}
-		if err := s.Ready(t.Context()); err != nil {
-			t.Errorf("Ready after the fault: %v", err)
-		}
+		must.OK(t, s.Ready(t.Context()))
 	})
 
 	t.Run("a reader that is gone is final and whole lines count", func(t *testing.T) {

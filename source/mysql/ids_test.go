@@ -69,8 +69,7 @@ func TestNextIDAtTheEndOfItsType(t *testing.T) {
 			s := b.source.Shard(source.Spec{Table: "ends", ID: "id"})
 			next := func() uint64 {
 				t.Helper()
-				next := must.Get(s.NextID(t.Context()))(t)
-				return next
+				return must.Get(s.NextID(t.Context()))(t)
 			}
 			b.exec(t, "INSERT INTO ends VALUES (?)", last-1)
 			if got := next(); got != last {
@@ -193,8 +192,7 @@ func testHeadsShareStatements(t *testing.T, product testenv.Product) {
 		sourcetest.Read(t, shards[i], source.Query{Limit: 1})
 	}
 	asked := func() int {
-		n := must.Get(strconv.Atoi(b.status(t, "Questions")))(t)
-		return n
+		return must.Get(strconv.Atoi(b.status(t, "Questions")))(t)
 	}
 	all := func() int {
 		var done sync.WaitGroup
@@ -280,7 +278,5 @@ func testASourceClosesWhileItReadsHeads(t *testing.T, product testenv.Product) {
 	if seen, err := s.(source.HeadReader).ReadHead(ctx, time.Millisecond, new(source.Page)); !errors.Is(err, context.Canceled) {
 		t.Errorf("a read that was cancelled: %t, %v", seen, err)
 	}
-	if err := from.Close(); err != nil {
-		t.Error(err)
-	}
+	must.OK(t, from.Close())
 }

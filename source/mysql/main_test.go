@@ -64,11 +64,7 @@ func open(t testing.TB, url string, changes ...func(*mysql.Options)) *mysql.Sour
 		change(&o)
 	}
 	s := must.Get(mysql.Open(o))(t)
-	t.Cleanup(func() {
-		if err := s.Close(); err != nil {
-			t.Error(err)
-		}
-	})
+	t.Cleanup(func() { must.OK(t, s.Close()) })
 	return s
 }
 
@@ -106,9 +102,7 @@ func (b base) status(t *testing.T, name string) (value string) {
 
 func (b base) query(t *testing.T, query string, args ...any) (text string) {
 	t.Helper()
-	if err := b.admin.QueryRowContext(t.Context(), query, args...).Scan(&text); err != nil {
-		t.Fatalf("%s: %v", query, err)
-	}
+	must.OK(t, b.admin.QueryRowContext(t.Context(), query, args...).Scan(&text))
 	return text
 }
 

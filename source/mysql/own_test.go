@@ -100,9 +100,7 @@ func testCertificates(t *testing.T, server *testenv.DatabaseServer, certs testen
 		t.Errorf("without the file: %v", err)
 	}
 	use(certs.CA)
-	if err := reconnects(); err != nil {
-		t.Errorf("with the right authority again: %v", err)
-	}
+	must.OK(t, reconnects())
 }
 
 // testCleartextPassword: the PAM plugin asks for the password itself, as RDS IAM and LDAP do, and

@@ -54,9 +54,7 @@ func testConnectionsAreResized(t *testing.T, product testenv.Product) {
 	conns := func(most int) source.Conns { return source.Conns{Readers: mysql.Readers(most), Most: most} }
 	s := open(t, server.URL("resized", "p", b.name), func(o *mysql.Options) { o.Conns = conns(least) })
 	count := func() (n int) {
-		if err := b.admin.QueryRow("SELECT COUNT(*) FROM information_schema.PROCESSLIST WHERE USER = 'resized'").Scan(&n); err != nil {
-			t.Error(err)
-		}
+		must.OK(t, b.admin.QueryRow("SELECT COUNT(*) FROM information_schema.PROCESSLIST WHERE USER = 'resized'").Scan(&n))
 		return n
 	}
 	ctx, end := context.WithCancel(t.Context())

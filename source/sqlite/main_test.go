@@ -56,11 +56,7 @@ func open(t testing.TB, path string, changes ...func(*sqlite.Options)) *sqlite.S
 		change(&o)
 	}
 	s := must.Get(sqlite.Open(o))(t)
-	t.Cleanup(func() {
-		if err := s.Close(); err != nil {
-			t.Error(err)
-		}
-	})
+	t.Cleanup(func() { must.OK(t, s.Close()) })
 	return s
 }
 
@@ -73,9 +69,7 @@ func (b base) exec(t testing.TB, statement string, args ...any) {
 
 func (b base) query(t *testing.T, query string, args ...any) (text string) {
 	t.Helper()
-	if err := b.app.QueryRowContext(t.Context(), query, args...).Scan(&text); err != nil {
-		t.Fatalf("%s: %v", query, err)
-	}
+	must.OK(t, b.app.QueryRowContext(t.Context(), query, args...).Scan(&text))
 	return text
 }
 

@@ -50,8 +50,7 @@ func write(t *testing.T, name string, b []byte) {
 
 func read(t *testing.T, name string) []byte {
 	t.Helper()
-	b := must.Get(os.ReadFile(name))(t)
-	return b
+	return must.Get(os.ReadFile(name))(t)
 }
 
 // TestWhatCannotBeOpened has a folder that Open does not take, or sets aside, as Inspect says
@@ -148,9 +147,7 @@ func TestADamagedManifestLeavesAPrefix(t *testing.T) {
 			t.Errorf("part %d of the manifest is damaged: %d batches, %v", part, n, err)
 		}
 		older++
-		if err := s.Close(); err != nil {
-			t.Error(err)
-		}
+		must.OK(t, s.Close())
 	}
 	if older == 0 {
 		t.Error("no damage has left an older store")
@@ -224,7 +221,5 @@ func TestFoldersOfShares(t *testing.T) {
 	path := t.TempDir()
 	must.OK(t, os.Mkdir(filepath.Join(path, "1-of-3"), 0o700))
 	s := must.Get(Open(t.Context(), path, Options{}))(t)
-	if err := s.Close(); err != nil {
-		t.Error(err)
-	}
+	must.OK(t, s.Close())
 }

@@ -42,11 +42,7 @@ func asNobody(t *testing.T, f func()) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	must.OK(t, unix.Setfsuid(65534))
-	defer func() {
-		if err := unix.Setfsuid(0); err != nil {
-			t.Error(err)
-		}
-	}()
+	defer func() { must.OK(t, unix.Setfsuid(0)) }()
 	f()
 }
 
@@ -155,8 +151,7 @@ func TestInspect(t *testing.T) {
 func TestReadOnly(t *testing.T) {
 	path := filled(t, 3)
 	open := func() *Store {
-		s := must.Get(OpenReadOnly(t.Context(), path, Options{}))(t)
-		return s
+		return must.Get(OpenReadOnly(t.Context(), path, Options{}))(t)
 	}
 	first, second := open(), open()
 	if n, err := storetest.Prefix(second, 20<<10); n != 3 || err != nil {

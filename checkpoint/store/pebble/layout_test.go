@@ -94,13 +94,9 @@ func openWith(t testing.TB, path string, hash func([]byte) uint64) *Store {
 	s := must.Get(Open(t.Context(), path, Options{memtable: 256 << 10, hash: hash}))(t)
 	t.Cleanup(func() {
 		if !s.closed.Load() && s.damage.Load() == nil {
-			if err := checkLocations(s); err != nil {
-				t.Error(err)
-			}
+			must.OK(t, checkLocations(s))
 		}
-		if err := s.Close(); err != nil {
-			t.Error(err)
-		}
+		must.OK(t, s.Close())
 	})
 	return s
 }

@@ -42,9 +42,7 @@ func at(ctx context.Context) context.Context {
 func start(t *testing.T, m sasl.Mechanism) map[string]string {
 	t.Helper()
 	session, text, err := m.Start(at(t.Context()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if done, answer, err := session.Next(t.Context(), nil); !done || len(answer) > 0 || err != nil {
 		t.Errorf("behind it comes %q, %v", answer, err)
 	}
@@ -216,8 +214,6 @@ func TestExchange(t *testing.T) {
 		if err := s.Ready(t.Context()); !strings.Contains(fmt.Sprint(err), want) {
 			t.Errorf("%s: %v", key, err)
 		}
-		if err := s.Close(); err != nil {
-			t.Error(err)
-		}
+		must.OK(t, s.Close())
 	}
 }
