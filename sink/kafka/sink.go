@@ -37,8 +37,8 @@ type Sink struct {
 	life  context.Context
 	close context.CancelCauseFunc
 
-	// calls numbers the calls that wait for topics, configuring bounds the requests for their
-	// configuration.
+	// calls numbers the calls that wait for topics, configuring is held by the one that asks for
+	// their configuration.
 	calls       atomic.Uint64
 	configuring chan struct{}
 
@@ -47,6 +47,8 @@ type Sink struct {
 	topics  map[string]*topic
 	workers map[string]*worker
 	closed  bool
+	// asking is the next request for the configuration of topics.
+	asking *asking
 	// drains counts the goroutines of the workers; none begins once closed is set.
 	drains sync.WaitGroup
 }
@@ -66,7 +68,7 @@ func Open(opts Options) (*Sink, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Sink{options: opts, codec: codec, configuring: make(chan struct{}, 8), outages: outage.New(opts.Logger), topics: make(map[string]*topic), workers: make(map[string]*worker)}
+	s := &Sink{options: opts, codec: codec, configuring: make(chan struct{}, 1), outages: outage.New(opts.Logger), topics: make(map[string]*topic), workers: make(map[string]*worker)}
 	s.life, s.close = context.WithCancelCause(context.Background())
 	s.cluster = broker.NewCluster(s.life, &s.options.Connection)
 	s.producers = &producers{cluster: s.cluster}

@@ -224,7 +224,7 @@ func (s *Sink) Compaction(ctx context.Context, topic string) (found sink.Compact
 
 func (s *Sink) compaction(ctx context.Context, topic string) (found sink.Compaction, generation int, err error) {
 	found.Tombstones = tombstonesStay
-	all, generation, err := s.configs(ctx, []string{topic}, cleanupPolicy, deleteRetention)
+	all, generation, err := s.sharedConfigs(ctx, topic)
 	if err != nil {
 		return found, generation, err
 	}
@@ -248,6 +248,45 @@ func (s *Sink) compaction(ctx context.Context, topic string) (found sink.Compact
 	return found, generation, nil
 }
 
+// asking is a request for the configuration of topics, one for all who wait for it. It is that of
+// Sink.configuring once it has begun.
+type asking struct {
+	topics     []string
+	all        map[string]topicConfig
+	generation int
+	err        error
+	done       bool
+}
+
+// sharedConfigs asks for a topic together with those who wait meanwhile: a start asks for each of
+// thousands, and one broker that takes requests and answers none would hold up each of them.
+func (s *Sink) sharedConfigs(ctx context.Context, topic string) (map[string]topicConfig, int, error) {
+	s.mu.Lock()
+	if s.asking == nil {
+		s.asking = new(asking)
+	}
+	a := s.asking
+	a.topics = append(a.topics, topic)
+	s.mu.Unlock()
+	release, err := backoff.Acquire(ctx, s.configuring)
+	if err != nil {
+		return nil, 0, err
+	}
+	defer release()
+	if !a.done {
+		s.mu.Lock()
+		if s.asking == a {
+			s.asking = nil
+		}
+		s.mu.Unlock()
+		slices.Sort(a.topics)
+		a.all, a.generation, a.err = s.configs(ctx, slices.Compact(a.topics), cleanupPolicy, deleteRetention)
+		// Behind a caller that has left, the next one asks.
+		a.done = ctx.Err() == nil
+	}
+	return a.all, a.generation, a.err
+}
+
 type topicConfig struct {
 	values map[string]string
 	err    error
@@ -258,12 +297,6 @@ func (s *Sink) configs(ctx context.Context, topics []string, settings ...string)
 	for _, topic := range topics {
 		request.Resources = append(request.Resources, describeconfigs.RequestResource{ResourceType: resourceTopic, ResourceName: topic, ConfigNames: settings})
 	}
-	// A start asks for each of thousands of topics, and each request under way has a connection.
-	release, err := backoff.Acquire(ctx, s.configuring)
-	if err != nil {
-		return nil, 0, err
-	}
-	defer release()
 	answered, generation, err := s.cluster.RoundTrip(ctx, request)
 	if err != nil {
 		return nil, generation, err

@@ -141,15 +141,16 @@ func TestWhetherATopicIsCompacted(t *testing.T) {
 	t.Run("a login that may not ask is told so", func(t *testing.T) {
 		t.Parallel()
 		c := fake(t, kfake.SeedTopics(1, "t"))
+		requests := c.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.DescribeConfigs}, Observe: true, Count: -1})
 		c.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.DescribeConfigs}, Resource: "t", Err: kerr.TopicAuthorizationFailed, Count: -1})
 		s := open(t, kafka.Options{Connection: at(c.ListenAddrs()), Topics: []string{"t"}, Asked: []string{"t"}})
-		connections := c.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.ApiVersions}, Observe: true, Count: -1})
 		var asking sync.WaitGroup
 		for range 200 {
 			asking.Go(func() { _, _ = s.Compaction(sinktest.Deadline(t), "t") })
 		}
-		if asking.Wait(); connections.Hits() > 100 {
-			t.Errorf("%d requests of new connections for 200 topics", connections.Hits())
+		// One that is not answered holds up those that it is for alone.
+		if asking.Wait(); requests.Hits() > 50 {
+			t.Errorf("%d requests for 200 topics", requests.Hits())
 		}
 		hidden, err := s.Compaction(sinktest.Deadline(t), "t")
 		if hidden != (sink.Compaction{Tombstones: 24 * time.Hour}) {
