@@ -6,9 +6,7 @@ import (
 	"context"
 	"iter"
 	"maps"
-	"math"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -17,7 +15,7 @@ import (
 
 // Store keeps a store in memory. Make one with New.
 type Store struct {
-	mu     sync.RWMutex
+	mu     sync.Mutex
 	closed bool
 	epoch  uint64
 	shards map[store.Key]store.Progress
@@ -46,14 +44,18 @@ func New() *Store {
 
 // Clone returns a copy of the store as it is now.
 func (s *Store) Clone() *Store {
-	s.mu.RLock()
-	defer s.mu.RUnlock()
+	defer s.locked()()
 	c := New()
 	c.epoch, c.shards, c.tps, c.parts = s.epoch, maps.Clone(s.shards), maps.Clone(s.tps), maps.Clone(s.parts)
 	for stream, view := range s.views {
 		c.views[stream] = maps.Clone(view)
 	}
 	return c
+}
+
+func (s *Store) locked() (unlock func()) {
+	s.mu.Lock()
+	return s.mu.Unlock
 }
 
 // usable returns an error unless the store may be used. Its caller holds mu.
@@ -66,8 +68,7 @@ func (s *Store) usable(ctx context.Context) error {
 
 // Load returns the epoch, the registrations and the progress of all shards.
 func (s *Store) Load(ctx context.Context) (store.Image, error) {
-	s.mu.RLock()
-	defer s.mu.RUnlock()
+	defer s.locked()()
 	image := store.Image{Epoch: s.epoch, Shards: maps.Clone(s.shards)}
 	for _, number := range slices.Sorted(maps.Keys(s.tps)) {
 		image.Registrations = append(image.Registrations, s.tps[number])
@@ -77,8 +78,7 @@ func (s *Store) Load(ctx context.Context) (store.Image, error) {
 
 // Progress returns the progress of one shard.
 func (s *Store) Progress(ctx context.Context, key store.Key) (p store.Progress, found bool, err error) {
-	s.mu.RLock()
-	defer s.mu.RUnlock()
+	defer s.locked()()
 	p, found = s.shards[key]
 	return p, found, s.usable(ctx)
 }
@@ -86,26 +86,30 @@ func (s *Store) Progress(ctx context.Context, key store.Key) (p store.Progress, 
 // Parts returns the parts of one kind of a shard.
 func (s *Store) Parts(ctx context.Context, key store.Key, kind store.Kind, from uint64) iter.Seq2[store.Part, error] {
 	return func(yield func(store.Part, error) bool) {
-		var list []store.Part
-		first := uint64(0)
-		s.mu.RLock()
-		for k, b := range s.parts {
+		unlock := s.locked()
+		var numbers []uint64
+		for k := range s.parts {
 			if k.shard == key && k.kind == kind {
-				list = append(list, store.Part{Kind: kind, Number: k.number, Bytes: bytes.Clone(b)})
-				if k.number <= from {
-					first = max(first, k.number)
-				}
+				numbers = append(numbers, k.number)
 			}
 		}
+		slices.Sort(numbers)
+		first, at := slices.BinarySearch(numbers, from)
+		if !at {
+			first = max(first-1, 0)
+		}
+		var list []store.Part
+		for _, n := range numbers[min(first, len(numbers)):] {
+			list = append(list, store.Part{Kind: kind, Number: n, Bytes: bytes.Clone(s.parts[partKey{key, kind, n}])})
+		}
 		err := s.usable(ctx)
-		s.mu.RUnlock()
+		unlock()
 		if err != nil {
 			yield(store.Part{}, err)
 			return
 		}
-		slices.SortFunc(list, func(a, b store.Part) int { return cmp.Compare(a.Number, b.Number) })
 		for _, p := range list {
-			if p.Number >= first && !yield(p, nil) {
+			if !yield(p, nil) {
 				return
 			}
 		}
@@ -114,53 +118,43 @@ func (s *Store) Parts(ctx context.Context, key store.Key, kind store.Kind, from 
 
 // Lookup appends the entries of entities to dst.
 func (s *Store) Lookup(ctx context.Context, stream string, asks []store.Ask, dst []store.Entry) ([]store.Entry, error) {
-	s.mu.RLock()
-	defer s.mu.RUnlock()
+	defer s.locked()()
 	for _, ask := range asks {
 		dst = append(dst, s.views[stream][string(ask.Entity)])
 	}
 	return dst, s.usable(ctx)
 }
 
+// entries returns those of a view that are, in an order.
+func (s *Store) entries(stream string, are func(*store.Entry) bool, compare func(a, b *store.Change) int) (list []store.Change) {
+	for entity, e := range s.views[stream] {
+		if are(&e) {
+			list = append(list, store.Change{Entity: []byte(entity), Entry: e})
+		}
+	}
+	slices.SortFunc(list, func(a, b store.Change) int { return cmp.Or(compare(&a, &b), bytes.Compare(a.Entity, b.Entity)) })
+	return list
+}
+
 // ByRow appends the entries of a shard with a row above after to dst. It looks at all of the view.
 func (s *Store) ByRow(ctx context.Context, key store.Key, after uint64, limit int, dst []store.Change) ([]store.Change, error) {
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	type found struct {
-		row    uint64
-		entity string
+	defer s.locked()()
+	all := s.entries(key.Stream, func(e *store.Entry) bool { return e.Row > after && e.State != store.Absent && e.Shard == key.Shard },
+		func(a, b *store.Change) int { return cmp.Compare(a.Entry.Row, b.Entry.Row) })
+	n := min(max(limit, 1), len(all))
+	// The entries of one row stay together.
+	for n > 0 && n < len(all) && all[n].Entry.Row == all[n-1].Entry.Row {
+		n++
 	}
-	var all []found
-	highest := uint64(math.MaxUint64)
-	// cut leaves the lowest rows; the entries of one row stay together.
-	cut := func() {
-		slices.SortFunc(all, func(a, b found) int { return cmp.Or(cmp.Compare(a.row, b.row), strings.Compare(a.entity, b.entity)) })
-		if n := max(limit, 1); len(all) > n {
-			highest = all[n-1].row
-			all = slices.DeleteFunc(all, func(f found) bool { return f.row > highest })
-		}
-	}
-	for entity, e := range s.views[key.Stream] {
-		if e.Row <= after || e.Row > highest || e.State == store.Absent || e.Shard != key.Shard {
-			continue
-		}
-		if all = append(all, found{e.Row, entity}); len(all)/2 > limit {
-			cut()
-		}
-	}
-	cut()
-	for _, f := range all {
-		dst = append(dst, store.Change{Entity: []byte(f.entity), Entry: s.views[key.Stream][f.entity]})
-	}
-	return dst, s.usable(ctx)
+	return append(dst, all[:n]...), s.usable(ctx)
 }
 
 // Scan returns the entries of a stream's view. It copies the view first.
 func (s *Store) Scan(ctx context.Context, stream string) iter.Seq2[store.Change, error] {
 	return func(yield func(store.Change, error) bool) {
-		s.mu.RLock()
+		unlock := s.locked()
 		view, err := maps.Clone(s.views[stream]), s.usable(ctx)
-		s.mu.RUnlock()
+		unlock()
 		for entity, e := range view {
 			if err != nil {
 				break
@@ -181,8 +175,7 @@ func (s *Store) Apply(ctx context.Context, b *store.Batch) error {
 	if err := b.Check(); err != nil {
 		return err
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	defer s.locked()()
 	if err := s.usable(ctx); err != nil {
 		return err
 	}
@@ -235,24 +228,16 @@ func (s *Store) Apply(ctx context.Context, b *store.Batch) error {
 
 // ForgetAbsent removes entities that were found absent before the given time.
 func (s *Store) ForgetAbsent(ctx context.Context, of store.Key, before time.Time, limit int) (int, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	defer s.locked()()
 	if err := s.usable(ctx); err != nil {
 		return 0, err
 	}
-	view := s.views[of.Stream]
-	var absent []string
-	for entity, e := range view {
-		if e.State == store.Absent && e.Since.Before(before) && (of.Shard == "" || of.Shard == e.Shard) {
-			absent = append(absent, entity)
-		}
-	}
-	slices.SortFunc(absent, func(a, b string) int {
-		return cmp.Or(view[a].Since.Compare(view[b].Since), cmp.Compare(a, b))
-	})
+	absent := s.entries(of.Stream, func(e *store.Entry) bool {
+		return e.State == store.Absent && e.Since.Before(before) && (of.Shard == "" || of.Shard == e.Shard)
+	}, func(a, b *store.Change) int { return a.Entry.Since.Compare(b.Entry.Since) })
 	absent = absent[:min(len(absent), max(limit, 0))]
-	for _, entity := range absent {
-		delete(view, entity)
+	for i := range absent {
+		delete(s.views[of.Stream], string(absent[i].Entity))
 	}
 	return len(absent), nil
 }
@@ -262,15 +247,13 @@ func (s *Store) Damaged() <-chan struct{} { return nil }
 
 // Sync has nothing to do.
 func (s *Store) Sync(ctx context.Context) error {
-	s.mu.RLock()
-	defer s.mu.RUnlock()
+	defer s.locked()()
 	return s.usable(ctx)
 }
 
 // Close makes the store refuse all further calls.
 func (s *Store) Close() error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	defer s.locked()()
 	s.closed = true
 	return nil
 }
