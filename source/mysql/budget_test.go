@@ -39,15 +39,9 @@ func TestStatementsFitMaxAllowedPacket(t *testing.T) {
 		answers := func(t *testing.T) (all []any) {
 			src := open(t, b.server.URL("", "", b.name))
 			byID := src.Shard(source.Spec{Table: "t", ID: "id", Modified: "at"})
-			idsOf := func(p *source.Page) (ids []uint64) {
-				for _, r := range p.Rows {
-					ids = append(ids, r.ID)
-				}
-				return ids
-			}
 			rows := sourcetest.Read(t, byID, source.Query{Ranges: ranges, Limit: 5000})
 			some := sourcetest.Read(t, byID, source.Query{Ranges: ranges, Limit: 200})
-			all = append(all, idsOf(rows), rows.More, idsOf(some), some.More)
+			all = append(all, sourcetest.IDs(rows), rows.More, sourcetest.IDs(some), some.More)
 			var ids, first source.IDs
 			var changes source.Changes
 			must.OK(t, errors.Join(byID.ReadIDs(t.Context(), ranges, true, 5000, &ids), byID.ReadIDs(t.Context(), ranges, false, 200, &first),

@@ -74,10 +74,7 @@ func testChangesOfAnIndexWithoutTheID(t *testing.T, product testenv.Product) {
 	b.exec(t, "CREATE TABLE t (k VARCHAR(20) PRIMARY KEY, id INT NOT NULL UNIQUE, at DATETIME NOT NULL, KEY (at, k))")
 	b.exec(t, "INSERT INTO t SELECT UUID_SHORT() % 1000000 * 10000 + seq, seq, '2026-01-01' + INTERVAL seq DIV 700 SECOND FROM "+testenv.Sequence(2000))
 	s := b.source.Shard(source.Spec{Table: "t", ID: "id", Modified: "at"})
-	var ids []uint64
-	for _, at := range sourcetest.AllChanges(t, s, source.ChangeQuery{Limit: 300}) {
-		ids = append(ids, at.ID)
-	}
+	ids := sourcetest.ChangedIDs(sourcetest.AllChanges(t, s, source.ChangeQuery{Limit: 300}))
 	if len(ids) != 2000 || !slices.IsSorted(ids) {
 		t.Errorf("%d changes, in order %t", len(ids), slices.IsSorted(ids))
 	}
@@ -97,11 +94,7 @@ func testChangesOfOddTimes(t *testing.T, product testenv.Product) {
 		s := b.source.Shard(source.Spec{Table: "t", ID: "id", Modified: column})
 		var c source.Changes
 		must.OK(t, s.ReadChanges(t.Context(), source.ChangeQuery{Limit: 9}, &c))
-		var ids []uint64
-		for _, at := range c.List {
-			ids = append(ids, at.ID)
-		}
-		if !slices.Equal(ids, []uint64{1, 6, 2, 5, 4}) {
+		if !slices.Equal(sourcetest.ChangedIDs(c.List), []uint64{1, 6, 2, 5, 4}) {
 			t.Errorf("changes by %s: %v", column, c.List)
 		}
 		for i, at := range c.List {

@@ -1,7 +1,6 @@
 package mysql_test
 
 import (
-	"context"
 	"strings"
 	"testing"
 	"time"
@@ -15,17 +14,12 @@ import (
 
 func eventually(t *testing.T, condition func() bool) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	tick := time.NewTicker(10 * time.Millisecond)
-	defer tick.Stop()
-	for !condition() {
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			t.Fatal("the condition did not come true within a minute")
+	must.Until(t, time.Minute, "the condition comes true", func() any {
+		if condition() {
+			return nil
 		}
-	}
+		return "it is not so"
+	})
 }
 
 // readInTime reads a page, once a machine that is busy answers within the time limit of s.

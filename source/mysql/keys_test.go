@@ -1,7 +1,6 @@
 package mysql_test
 
 import (
-	"bytes"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -18,23 +17,9 @@ import (
 
 // byKey reads the rows with the given tuples and returns those whose keys are byte for byte one of
 // them.
-func byKey(t *testing.T, s source.Shard, keys ...[][]byte) (ids []uint64) {
+func byKey(t *testing.T, s source.Shard, keys ...[][]byte) []uint64 {
 	t.Helper()
-	p := sourcetest.Read(t, s, source.Query{Keys: keys, Limit: 5000})
-	for _, r := range p.Rows {
-		key := keyOf(p, r)
-		if slices.ContainsFunc(keys, func(tuple [][]byte) bool { return slices.EqualFunc(tuple, key, bytes.Equal) }) {
-			ids = append(ids, r.ID)
-		}
-	}
-	return ids
-}
-
-func keyOf(p *source.Page, r source.Row) (tuple [][]byte) {
-	for _, at := range p.Columns.Key {
-		tuple = append(tuple, r.Values[at])
-	}
-	return tuple
+	return sourcetest.Found(t, s, source.Query{Keys: keys, Limit: 5000})
 }
 
 func texts(tuple ...string) (key [][]byte) {
@@ -142,10 +127,10 @@ func testKeysOfEveryTypeAreFound(t *testing.T, product testenv.Product, every, a
 			var keys [][][]byte
 			var want []uint64
 			for _, r := range all.Rows {
-				if ids := byKey(t, s, keyOf(all, r)); !slices.Contains(ids, r.ID) {
-					t.Errorf("the key %q of row %d finds %d", keyOf(all, r), r.ID, ids)
+				if ids := byKey(t, s, sourcetest.KeyOf(all, r)); !slices.Contains(ids, r.ID) {
+					t.Errorf("the key %q of row %d finds %d", sourcetest.KeyOf(all, r), r.ID, ids)
 				}
-				keys, want = append(keys, keyOf(all, r)), append(want, r.ID)
+				keys, want = append(keys, sourcetest.KeyOf(all, r)), append(want, r.ID)
 			}
 			if ids := byKey(t, s, keys...); !slices.Equal(ids, want) {
 				t.Errorf("all keys together find %d, want %d", ids, want)
@@ -167,7 +152,7 @@ func testKeysOfEveryTypeAreFound(t *testing.T, product testenv.Product, every, a
 				}
 				var want []uint64
 				for _, r := range all.Rows {
-					if slices.Contains(some, string(keyOf(all, r)[0])) {
+					if slices.Contains(some, string(sourcetest.KeyOf(all, r)[0])) {
 						want = append(want, r.ID)
 					}
 				}
@@ -214,7 +199,7 @@ func testKeysReadTheirRowsOnly(t *testing.T, product testenv.Product, every int)
 				var keys [][][]byte
 				var want []uint64
 				for i, at := range rand.Perm(len(all.Rows))[:n] {
-					key := slices.Clone(keyOf(all, all.Rows[at]))
+					key := slices.Clone(sourcetest.KeyOf(all, all.Rows[at]))
 					if i%2 == 0 {
 						want = append(want, all.Rows[at].ID)
 					} else {
@@ -227,7 +212,7 @@ func testKeysReadTheirRowsOnly(t *testing.T, product testenv.Product, every int)
 				slices.Sort(want)
 				var p source.Page
 				cost := must.Get(mysql.ReadCost(t.Context(), s, source.Query{Keys: keys, Limit: 1000}, &p))(t)
-				if got := idsOf(&p); !slices.Equal(got, want) {
+				if got := sourcetest.IDs(&p); !slices.Equal(got, want) {
 					t.Errorf("%d keys find %d rows, want %d", len(keys), len(got), len(want))
 				}
 				if cost["Handler_read_key"] == 0 {
@@ -244,13 +229,6 @@ func everyNth[T any](n int, list []T) (chosen []T) {
 		chosen = append(chosen, list[i])
 	}
 	return chosen
-}
-
-func idsOf(p *source.Page) (ids []uint64) {
-	for _, r := range p.Rows {
-		ids = append(ids, r.ID)
-	}
-	return ids
 }
 
 // Texts that differ in case, accents, padding or encoding, in keys of several columns: what a
@@ -289,7 +267,7 @@ func testNoKeyHidesAnother(t *testing.T, product testenv.Product, every int) {
 			all := sourcetest.Read(t, s, source.Query{Limit: 999})
 			texts := make([]string, len(all.Rows))
 			for i, r := range all.Rows {
-				texts[i] = fmt.Sprintf("%q", keyOf(all, r))
+				texts[i] = fmt.Sprintf("%q", sourcetest.KeyOf(all, r))
 			}
 			for range 60 {
 				var keys [][][]byte
@@ -297,7 +275,7 @@ func testNoKeyHidesAnother(t *testing.T, product testenv.Product, every int) {
 				var wanted []string
 				for range 1 + rand.IntN(6) {
 					i := rand.IntN(len(all.Rows))
-					keys, wanted = append(keys, keyOf(all, all.Rows[i])), append(wanted, texts[i])
+					keys, wanted = append(keys, sourcetest.KeyOf(all, all.Rows[i])), append(wanted, texts[i])
 				}
 				for i, r := range all.Rows {
 					if slices.Contains(wanted, texts[i]) {

@@ -33,9 +33,7 @@ func TestPartitionedTablesThatCountTheirIDs(t *testing.T) {
 			var ids []uint64
 			for after, more := uint64(0), true; more; {
 				p := sourcetest.Read(t, s, source.Query{After: after, Limit: 3})
-				for _, r := range p.Rows {
-					ids = append(ids, r.ID)
-				}
+				ids = append(ids, sourcetest.IDs(p)...)
 				after, more = ids[len(ids)-1], p.More
 				if p.MaxID != 20 || len(p.Rows) > 3 {
 					t.Fatalf("highest %d, %d rows", p.MaxID, len(p.Rows))

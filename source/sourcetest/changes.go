@@ -40,6 +40,14 @@ func AllChanges(t *testing.T, s source.Shard, q source.ChangeQuery) (all []sourc
 	}
 }
 
+// ChangedIDs returns the ids of changes.
+func ChangedIDs(list []source.Cursor) (ids []uint64) {
+	for _, at := range list {
+		ids = append(ids, at.ID)
+	}
+	return ids
+}
+
 const second = "2026-03-01 10:00:0"
 
 func testChanges(t *testing.T, f Fixture) {
@@ -53,11 +61,7 @@ func testChanges(t *testing.T, f Fixture) {
 		KeyedRow{ID: 3, Name: "c"}, KeyedRow{ID: 4, Name: "d", Modified: second + "2.000"}, KeyedRow{ID: 5, Name: "e", Modified: second + "2.001"},
 		KeyedRow{ID: 6, Name: "f", Modified: second + "2.000"}, KeyedRow{ID: 7, Name: "g", Modified: second + "3.500"}, KeyedRow{ID: 8, Name: "h", Modified: second + "1.999"})
 	whole := AllChanges(t, s, source.ChangeQuery{Limit: 100})
-	var ids []uint64
-	for _, at := range whole {
-		ids = append(ids, at.ID)
-	}
-	if want := []uint64{2, 8, 1, 4, 6, 5, 7}; !slices.Equal(ids, want) {
+	if ids, want := ChangedIDs(whole), []uint64{2, 8, 1, 4, 6, 5, 7}; !slices.Equal(ids, want) {
 		t.Fatalf("changes of %d, want %d", ids, want)
 	}
 	for limit := 1; limit < 9; limit++ {

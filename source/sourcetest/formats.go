@@ -82,10 +82,7 @@ func testFormat(t *testing.T, s source.Shard, names []string) {
 	if got := namesOf(whole); !slices.Equal(got, names) || whole.More || whole.MaxID != whole.Rows[8].ID {
 		t.Fatalf("%v, more %t, highest %d", got, whole.More, whole.MaxID)
 	}
-	ids := make([]uint64, len(whole.Rows))
-	for i, row := range whole.Rows {
-		ids[i] = row.ID
-	}
+	ids := IDs(whole)
 	for limit := 1; limit < 10; limit++ {
 		for _, budget := range []int{0, 1, 60, 100} {
 			var got []string

@@ -28,24 +28,23 @@ func keyOf(name string, part int64) [][]byte {
 	return [][]byte{[]byte(name), strconv.AppendInt(nil, part, 10)}
 }
 
-// found reads by keys and returns the ids of the rows whose keys are byte for byte among them.
-func found(t *testing.T, s source.Shard, q source.Query) (ids []uint64) {
+// KeyOf returns the key of a row.
+func KeyOf(p *source.Page, r source.Row) (tuple [][]byte) {
+	for _, at := range p.Columns.Key {
+		tuple = append(tuple, r.Values[at])
+	}
+	return tuple
+}
+
+// Found reads by keys and returns the ids of the rows whose keys are byte for byte among them.
+func Found(t *testing.T, s source.Shard, q source.Query) (ids []uint64) {
 	t.Helper()
 	p := Read(t, s, q)
-	for _, r := range p.Rows {
-		match := slices.ContainsFunc(q.Keys, func(tuple [][]byte) bool {
-			for i, at := range p.Columns.Key {
-				if !bytes.Equal(tuple[i], r.Values[at]) || (tuple[i] == nil) != (r.Values[at] == nil) {
-					return false
-				}
-			}
-			return true
-		})
-		if match {
-			ids = append(ids, r.ID)
-		}
-	}
-	return ids
+	p.Rows = slices.DeleteFunc(p.Rows, func(r source.Row) bool {
+		key := KeyOf(p, r)
+		return !slices.ContainsFunc(q.Keys, func(tuple [][]byte) bool { return slices.EqualFunc(tuple, key, bytes.Equal) })
+	})
+	return IDs(p)
 }
 
 // strangeTexts are values that no row holds, or that try to leave their quotes in a statement.
@@ -81,7 +80,7 @@ func testKeys(t *testing.T, f Fixture) {
 	}
 	for _, r := range readings {
 		q := source.Query{Keys: r.keys, Limit: 100}
-		if got := found(t, s, q); !slices.Equal(got, r.want) {
+		if got := Found(t, s, q); !slices.Equal(got, r.want) {
 			t.Errorf("the keys %.60q find %d, want %d", r.keys, got, r.want)
 		}
 	}
@@ -91,7 +90,7 @@ func testKeys(t *testing.T, f Fixture) {
 	table = f.NewTable(t)
 	f.Insert(t, table, rowsOf(1, 2, 41)...)
 	ids := [][][]byte{{[]byte("41")}, {[]byte("2")}, {[]byte("3")}, {[]byte("0")}, {[]byte("-1")}, {nil}}
-	if got := found(t, f.Source.Shard(spec(table)), source.Query{Keys: ids, Limit: 9}); !slices.Equal(got, []uint64{2, 41}) {
+	if got := Found(t, f.Source.Shard(spec(table)), source.Query{Keys: ids, Limit: 9}); !slices.Equal(got, []uint64{2, 41}) {
 		t.Errorf("without KEY the keys are ids: got %d", got)
 	}
 }
@@ -110,7 +109,7 @@ func testManyKeys(t *testing.T, f Fixture) {
 	f.InsertKeyed(t, table, rows...)
 	s := f.Source.Shard(keyed(table))
 	slices.Reverse(keys)
-	if got := found(t, s, source.Query{Keys: keys, Limit: source.MaxKeys}); !slices.Equal(got, want) {
+	if got := Found(t, s, source.Query{Keys: keys, Limit: source.MaxKeys}); !slices.Equal(got, want) {
 		t.Errorf("%d keys find %d rows", len(keys), len(got))
 	}
 	for _, q := range []source.Query{{Keys: keys, Limit: 10}, {Keys: keys, Limit: 1000, MaxBytes: 1000}} {

@@ -98,12 +98,8 @@ func testRanges(t *testing.T, f Fixture) {
 	s := f.Source.Shard(spec(table))
 	ranges := []source.Range{{First: 1, Last: 5}, {First: 7, Last: 7}, {First: 100, Last: 104}, {First: 1 << 63, Last: math.MaxUint64}}
 	want := []uint64{2, 4, 100, 102, 104}
-	var got []uint64
 	p := Read(t, s, source.Query{Ranges: ranges, Limit: 100})
-	for _, r := range p.Rows {
-		got = append(got, r.ID)
-	}
-	if !slices.Equal(got, want) || p.MaxID != 200 {
+	if got := IDs(p); !slices.Equal(got, want) || p.MaxID != 200 {
 		t.Errorf("rows %d, want %d, highest id %d", got, want, p.MaxID)
 	}
 	for _, uncommitted := range []bool{false, true} {

@@ -196,14 +196,19 @@ func checkPage(t testing.TB, q source.Query, p *source.Page) {
 	}
 }
 
+// IDs returns those of the rows of a page.
+func IDs(p *source.Page) (ids []uint64) {
+	for _, r := range p.Rows {
+		ids = append(ids, r.ID)
+	}
+	return ids
+}
+
 func readAll(t *testing.T, s source.Shard, q source.Query) (ids []uint64) {
 	t.Helper()
 	for {
 		p := Read(t, s, q)
-		for _, r := range p.Rows {
-			ids = append(ids, r.ID)
-		}
-		if !p.More {
+		if ids = append(ids, IDs(p)...); !p.More {
 			return ids
 		}
 		if len(p.Rows) == 0 {

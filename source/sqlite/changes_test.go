@@ -115,7 +115,7 @@ func TestStatementsCostTheirRows(t *testing.T) {
 			var keys [][][]byte
 			all := sourcetest.Read(t, s, source.Query{Limit: 5000})
 			for _, r := range all.Rows[:1000] {
-				keys = append(keys, keyOf(all, r))
+				keys = append(keys, sourcetest.KeyOf(all, r))
 			}
 			plans := map[string]func() ([]string, error){
 				"page": func() ([]string, error) {
@@ -179,19 +179,9 @@ func TestRangesOfATableWithColumnsOfJSONEach(t *testing.T) {
 	}
 }
 
-func keyOf(p *source.Page, r source.Row) (tuple [][]byte) {
-	for _, at := range p.Columns.Key {
-		tuple = append(tuple, r.Values[at])
-	}
-	return tuple
-}
-
-func byKey(t *testing.T, s source.Shard, keys ...[][]byte) (ids []uint64) {
+func byKey(t *testing.T, s source.Shard, keys ...[][]byte) []uint64 {
 	t.Helper()
-	for _, r := range sourcetest.Read(t, s, source.Query{Keys: keys, Limit: 5000}).Rows {
-		ids = append(ids, r.ID)
-	}
-	return ids
+	return sourcetest.IDs(sourcetest.Read(t, s, source.Query{Keys: keys, Limit: 5000}))
 }
 
 // However a value is stored, its normal form finds its row, and no other.
@@ -216,9 +206,9 @@ func TestKeysOfEveryTypeAreFound(t *testing.T) {
 				var keys [][][]byte
 				var ids []uint64
 				for _, r := range all.Rows {
-					keys, ids = append(keys, keyOf(all, r)), append(ids, r.ID)
-					if got := byKey(t, s, keyOf(all, r)); !slices.Equal(got, []uint64{r.ID}) {
-						t.Errorf("the key %.60q of row %d finds %d", keyOf(all, r), r.ID, got)
+					keys, ids = append(keys, sourcetest.KeyOf(all, r)), append(ids, r.ID)
+					if got := byKey(t, s, sourcetest.KeyOf(all, r)); !slices.Equal(got, []uint64{r.ID}) {
+						t.Errorf("the key %.60q of row %d finds %d", sourcetest.KeyOf(all, r), r.ID, got)
 					}
 				}
 				if got := byKey(t, s, keys...); !slices.Equal(got, ids) {
