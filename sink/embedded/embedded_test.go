@@ -1,7 +1,6 @@
 package embedded_test
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -52,19 +51,13 @@ func closed(t testing.TB, s *embedded.Sink) {
 	must.OK(t, s.Close())
 }
 
-func deadline(t testing.TB) context.Context {
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
-	t.Cleanup(cancel)
-	return ctx
-}
-
 // read returns what the stream holds on a subject, over the network, with nats.go alone.
 func read(t testing.TB, s *embedded.Sink, subject string) []sinktest.Record {
 	t.Helper()
 	nc := must.Get(nats.Connect("nats://"+s.Addr().String(), nats.Timeout(time.Minute)))(t)
 	defer nc.Close()
 	js := must.Get(natsjs.New(nc))(t)
-	stream, err := js.Stream(deadline(t), "EVENTS")
+	stream, err := js.Stream(sinktest.Deadline(t), "EVENTS")
 	if errors.Is(err, natsjs.ErrStreamNotFound) {
 		return nil
 	}
@@ -105,11 +98,7 @@ func message(subject, id string) sink.Message {
 
 func mustPublish(t testing.TB, s sink.Sink, batch ...sink.Message) sink.Outcome {
 	t.Helper()
-	out, err := s.Publish(deadline(t), batch)
-	if err != nil || !out.AllAcked() {
-		t.Fatalf("%d of %d acknowledged: %v", out.Acked(), len(batch), err)
-	}
-	return out
+	return sinktest.MustPublish(t, s, batch)
 }
 
 func TestRestart(t *testing.T) {
@@ -186,14 +175,14 @@ func TestNoListenerUnlessAsked(t *testing.T) {
 	if s.Addr() != nil {
 		t.Errorf("it listens on %s", s.Addr())
 	}
-	must.OK(t, s.Ready(deadline(t)))
+	must.OK(t, s.Ready(sinktest.Deadline(t)))
 }
 
 func TestInspect(t *testing.T) {
 	t.Parallel()
 	t.Run("starts and makes nothing", func(t *testing.T) {
 		dir := filepath.Join(t.TempDir(), "nats")
-		r := embedded.Inspect(deadline(t), embedded.Options{Dir: dir, Listen: onFreePort})
+		r := embedded.Inspect(sinktest.Deadline(t), embedded.Options{Dir: dir, Listen: onFreePort})
 		if len(r.Findings) != 0 || !strings.Contains(r.Summary, "not started yet") {
 			t.Errorf("%+v", r)
 		}
@@ -204,7 +193,7 @@ func TestInspect(t *testing.T) {
 	t.Run("sees a bridge that runs", func(t *testing.T) {
 		dir := t.TempDir()
 		s := open(t, dir, "a")
-		r := embedded.Inspect(deadline(t), embedded.Options{Dir: dir, Listen: s.Addr().String()})
+		r := embedded.Inspect(sinktest.Deadline(t), embedded.Options{Dir: dir, Listen: s.Addr().String()})
 		if len(r.Findings) != 0 || !strings.Contains(r.Summary, "in use") {
 			t.Errorf("%+v", r)
 		}
@@ -214,7 +203,7 @@ func TestInspect(t *testing.T) {
 		must.OK(t, os.WriteFile(file, nil, 0o600))
 		listener := must.Get(net.Listen("tcp", onFreePort))(t)
 		defer listener.Close()
-		r := embedded.Inspect(deadline(t), embedded.Options{Dir: file, Listen: listener.Addr().String()})
+		r := embedded.Inspect(sinktest.Deadline(t), embedded.Options{Dir: file, Listen: listener.Addr().String()})
 		if len(r.Findings) != 2 {
 			t.Errorf("%+v", r)
 		}
@@ -231,7 +220,7 @@ func TestAStreamThatIsThere(t *testing.T) {
 	closed(t, s)
 	memory := jetstream.Keeping{Memory: true, MaxAge: time.Hour}
 	o := embedded.Options{Dir: dir, Stream: "EVENTS", Subjects: []string{"a"}, Keep: memory.Keep}
-	if r := embedded.Inspect(deadline(t), o); len(r.Findings) != 1 || !strings.Contains(r.Findings[0].What, "the storage file, not memory") {
+	if r := embedded.Inspect(sinktest.Deadline(t), o); len(r.Findings) != 1 || !strings.Contains(r.Findings[0].What, "the storage file, not memory") {
 		t.Errorf("%+v", r)
 	}
 	// Ids are remembered for no longer than messages are kept: no server takes more.
@@ -243,13 +232,13 @@ func TestAStreamThatIsThere(t *testing.T) {
 		}
 		closed(t, s)
 		o.Keep = func(c *natsjs.StreamConfig) string { config = *c; return "" }
-		embedded.Inspect(deadline(t), o)
+		embedded.Inspect(sinktest.Deadline(t), o)
 		if keeps.MaxAge > 0 && config.MaxAge != keeps.MaxAge || config.Duplicates > config.MaxAge || config.Duplicates < keeps.Duplicates {
 			t.Errorf("the stream keeps messages for %s, ids for %s", config.MaxAge, config.Duplicates)
 		}
 	}
 	o.Stream = "OTHER"
-	r := embedded.Inspect(deadline(t), o)
+	r := embedded.Inspect(sinktest.Deadline(t), o)
 	if _, err = embedded.Open(o, nil); len(r.Findings) != 1 || err == nil || !strings.Contains(err.Error(), "the stream EVENTS in "+dir+" takes its subjects") {
 		t.Errorf("%v, %+v", err, r)
 	}
@@ -273,13 +262,13 @@ func TestJetStreamSwitchedOffIsSwitchedOnAgain(t *testing.T) {
 			t.Fatal("ready without JetStream")
 		}
 		must.OK(t, s.SwitchOff())
-		ready = s.Ready(deadline(t)) == nil
+		ready = s.Ready(sinktest.Deadline(t)) == nil
 	}
 	mustPublish(t, s, message("a", "2"))
 	if got := read(t, s, "a"); len(got) != 2 {
 		t.Errorf("the stream holds %d messages, want 2", len(got))
 	}
-	must.OK(t, s.Ready(deadline(t)))
+	must.OK(t, s.Ready(sinktest.Deadline(t)))
 }
 
 // TestCloseWhileJetStreamIsSwitchedOn: a client from outside keeps it waiting when the server ends.

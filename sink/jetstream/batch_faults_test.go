@@ -132,7 +132,7 @@ func TestRefusedRowsOfABatch(t *testing.T) {
 			t.Fatalf("%+v, %v", out.Rejected, err)
 		}
 		rest := append(append([]sink.Message(nil), left[:200]...), left[201:]...)
-		mustPublish(t, s, rest)
+		sinktest.MustPublish(t, s, rest)
 		wantOnce(t, stream, subject, append(append([]sink.Message(nil), batch[:1200]...), batch[1201:]...))
 	})
 }
@@ -149,7 +149,7 @@ func TestASubjectThatTheStreamLacks(t *testing.T) {
 		err := s.Ready(t.Context())
 		return err != nil && strings.Contains(err.Error(), options.Stream+"_other.a")
 	})
-	mustPublish(t, s, kept)
+	sinktest.MustPublish(t, s, kept)
 	update(t, server, options.Stream, func(c *natsjs.StreamConfig) { c.Subjects = append(c.Subjects, options.Stream+"_other.a") })
 	must.OK(t, <-done)
 	wantOnce(t, stream, options.Stream+"_other.a", lost)
@@ -181,7 +181,7 @@ func TestASubjectThatIsNotGranted(t *testing.T) {
 		t.Errorf("%d messages are stored", len(found))
 	}
 	granted := messages(options.Stream+".a", "granted", 10, 3)
-	mustPublish(t, s, granted)
+	sinktest.MustPublish(t, s, granted)
 	wantOnce(t, stream, options.Stream+".a", granted)
 
 	options.Password = func() (string, string, error) { return "unclaimed", "secret", nil }

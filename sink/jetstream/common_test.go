@@ -78,15 +78,6 @@ func messages(subject, series string, n, keys int) []sink.Message {
 	return batch
 }
 
-func mustPublish(t testing.TB, s *jetstream.Sink, batch []sink.Message) sink.Outcome {
-	t.Helper()
-	out, err := s.Publish(sinktest.Deadline(t), batch)
-	if err != nil || !out.AllAcked() {
-		t.Fatalf("%d of %d acknowledged, rejected %v: %v", out.Acked(), len(batch), out.Rejected, err)
-	}
-	return out
-}
-
 // wantWhole fails the test unless the stream holds what was sent, once and each key in its order.
 // Each batch has a series of its own.
 func wantWhole(t testing.TB, got []sinktest.Record, sent ...[]sink.Message) {

@@ -128,7 +128,7 @@ func TestWhatALoginMayNot(t *testing.T) {
 			}
 			options.Published = []string{"in.a"}
 			s := open(t, options)
-			mustPublish(t, s, ours("in.b", c.user, 10))
+			sinktest.MustPublish(t, s, ours("in.b", c.user, 10))
 			if _, err := storedIDs(t, s, "EVENTS", 1); !errors.Is(err, sink.ErrUnreadable) || !strings.Contains(err.Error(), c.lacks) {
 				t.Errorf("a read: %v, want one that names %s", err, c.lacks)
 			}
@@ -160,10 +160,10 @@ func TestAStreamIsCreatedAsItIsGiven(t *testing.T) {
 		options := sinkjs.Options{Connection: at(nats.URL(), name), CreateStream: true, Subjects: []string{name + ".>"}, Keeps: c.keeps}
 		s := open(t, options)
 		js := nats.JetStream(t)
-		mustPublish(t, s, messages(name+".a", "k", 3, 1))
+		sinktest.MustPublish(t, s, messages(name+".a", "k", 3, 1))
 		// It is created once more where somebody has deleted it.
 		must.OK(t, js.DeleteStream(t.Context(), name))
-		mustPublish(t, s, messages(name+".a", "again", 3, 1))
+		sinktest.MustPublish(t, s, messages(name+".a", "again", 3, 1))
 		stream := must.Get(js.Stream(t.Context(), name))(t)
 		is := stream.CachedInfo().Config
 		got := sinkjs.Keeping{

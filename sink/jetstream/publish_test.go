@@ -30,11 +30,11 @@ func TestPublish(t *testing.T) {
 			name := testenv.NewStreamName()
 			broker.CreateStream(t, natsjs.StreamConfig{Name: name, Subjects: []string{name + ".>"}})
 			s := open(t, jetstream.Options{Connection: at(broker.URL(), "")})
-			mustPublish(t, s, messages(name+".a", "before", 10, 10))
+			sinktest.MustPublish(t, s, messages(name+".a", "before", 10, 10))
 			how(name)
 			other := broker.CreateStream(t, natsjs.StreamConfig{Subjects: []string{name + ".a"}})
 			after := messages(name+".a", "after", 100, 10)
-			mustPublish(t, s, after)
+			sinktest.MustPublish(t, s, after)
 			wantWhole(t, testenv.Consume(t, other, ""), after)
 		}
 	}
@@ -47,7 +47,7 @@ func TestPublish(t *testing.T) {
 
 	t.Run("a limit that changes under way is followed", func(t *testing.T) {
 		s, _, name := onStream(t, broker, natsjs.StreamConfig{})
-		mustPublish(t, s, messages(name+".a", "before", 10, 10))
+		sinktest.MustPublish(t, s, messages(name+".a", "before", 10, 10))
 		update(t, broker, name, func(c *natsjs.StreamConfig) { c.MaxMsgSize = 2048 })
 		batch := messages(name+".a", "after", 20, 20)
 		batch[10].Value = make([]byte, 3000)
@@ -60,14 +60,14 @@ func TestPublish(t *testing.T) {
 			out, err := s.Publish(sinktest.Deadline(t), batch[10:11])
 			return err == nil && out.AllAcked()
 		})
-		mustPublish(t, s, batch[11:])
+		sinktest.MustPublish(t, s, batch[11:])
 	})
 
 	t.Run("a destination that is not a subject is rejected", func(t *testing.T) {
 		s, _, name := onStream(t, broker, natsjs.StreamConfig{})
 		// A line has 66 bytes beyond its subject, and servers take 4096 by default.
 		longest := name + "." + strings.Repeat("x", 4096-66-len(name)-1)
-		mustPublish(t, s, messages(longest, "long", 1, 1))
+		sinktest.MustPublish(t, s, messages(longest, "long", 1, 1))
 		for _, subject := range []string{name + ".a b", name + "..a", name + ".*", "", "." + name, longest + "x"} {
 			out, err := s.Publish(sinktest.Deadline(t), messages(subject, "bad", 1, 1))
 			if err != nil || len(out.Rejected) != 1 {
@@ -82,7 +82,7 @@ func TestPublish(t *testing.T) {
 		before := runtime.NumGoroutine()
 		s := open(t, jetstream.Options{Connection: at(broker.URL(), name)})
 		sinktest.MustFence(t, s)
-		mustPublish(t, s, messages(name+".a", "some", 100, 10))
+		sinktest.MustPublish(t, s, messages(name+".a", "some", 100, 10))
 		must.OK(t, s.Close())
 		if err := s.Ready(t.Context()); !errors.Is(err, sink.ErrClosed) {
 			t.Errorf("a closed sink is ready: %v", err)
@@ -102,14 +102,14 @@ func TestHalfOpenConnectionIsNoticed(t *testing.T) {
 	p := testenv.StartProxy(t, broker.Addr())
 	s := open(t, jetstream.Options{Connection: at("nats://"+p.Addr(), name), Session: func(stream string) { sessions <- stream }})
 	before, during := messages(name+".a", "before", 100, 10), messages(name+".a", "during", 1000, 10)
-	mustPublish(t, s, before)
-	mustPublish(t, s, before)
+	sinktest.MustPublish(t, s, before)
+	sinktest.MustPublish(t, s, before)
 	if first := <-sessions; first != name || len(sessions) != 0 {
 		t.Errorf("two batches over one connection told of sessions with %s and %d others", first, len(sessions))
 	}
 	begun := time.Now()
 	p.Freeze()
-	mustPublish(t, s, during)
+	sinktest.MustPublish(t, s, during)
 	if took := time.Since(begun); len(sessions) == 0 || took > 40*time.Second {
 		t.Errorf("%d new connections within %s", len(sessions), took)
 	}
@@ -127,7 +127,7 @@ func TestAShortDuplicateWindow(t *testing.T) {
 			update(t, broker, name, func(c *natsjs.StreamConfig) { c.Duplicates = window })
 		}
 		s := open(t, jetstream.Options{Connection: at(broker.URL(), name), Windows: windows, Logger: slog.New(slog.NewTextHandler(said, nil))})
-		mustPublish(t, s, messages(name+".a", fmt.Sprint(i), 1, 1))
+		sinktest.MustPublish(t, s, messages(name+".a", fmt.Sprint(i), 1, 1))
 		must.OK(t, s.Close())
 		if n := strings.Count(said.String(), "duplicate window is short"); n != want {
 			t.Errorf("sink %d: said %d times, want %d:\n%s", i, n, want, said)
@@ -211,7 +211,7 @@ func TestOrder(t *testing.T) {
 		p, s, stream, name := behindProxy(t, server, natsjs.StreamConfig{Duplicates: 100 * time.Millisecond})
 		// Warm, the worker sends the whole batch at once.
 		warm, batch := messages(name+".a", "warm", 500, 10), messages(name+".a", "mute", 200, 10)
-		mustPublish(t, s, warm)
+		sinktest.MustPublish(t, s, warm)
 		p.DropAnswers()
 		done := make(chan sink.Outcome, 1)
 		go func() {
@@ -238,7 +238,7 @@ func TestOrder(t *testing.T) {
 		for i := range warm {
 			warm[i].Destination = fmt.Sprintf("%s.warm.%d", name, i)
 		}
-		mustPublish(t, s, warm)
+		sinktest.MustPublish(t, s, warm)
 		batch := messages(name+".full", "full", 100, 10)
 		for i := range batch {
 			if i%3 != 0 {

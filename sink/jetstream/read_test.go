@@ -55,14 +55,14 @@ func TestRead(t *testing.T) {
 			{name + ".a.*", name + ".a.x", name + ".b"}, {name + ".a.*", name + ".b", "elsewhere.x"},
 		} {
 			s := open(t, jetstream.Options{Connection: at(broker.URL(), name), Published: published})
-			from := mustPublish(t, s, ours(name+".c", fmt.Sprint("first", i), 1)).At[0].Offset + 1
-			mustPublish(t, s, ours(name+".c", fmt.Sprint("others", i), 300))
+			from := sinktest.MustPublish(t, s, ours(name+".c", fmt.Sprint("first", i), 1)).At[0].Offset + 1
+			sinktest.MustPublish(t, s, ours(name+".c", fmt.Sprint("others", i), 300))
 			if got, err := storedIDs(t, s, name, from); err != nil || len(got) != 0 {
 				t.Errorf("%q: got %v, %v, want nothing", published, got, err)
 			}
 			mine := fmt.Sprint("mine", from)
-			mustPublish(t, s, ours(name+".a.x", mine, 3))
-			mustPublish(t, s, ours(name+".c", fmt.Sprint("more", i), 300))
+			sinktest.MustPublish(t, s, ours(name+".a.x", mine, 3))
+			sinktest.MustPublish(t, s, ours(name+".c", fmt.Sprint("more", i), 300))
 			want := []string{mine + "-0", mine + "-1", mine + "-2"}
 			if got, err := storedIDs(t, s, name, from); err != nil || !slices.Equal(got, want) {
 				t.Errorf("%q: got %v, %v, want %v", published, got, err, want)
@@ -99,7 +99,7 @@ func TestRead(t *testing.T) {
 		for _, i := range []int{0, 2, 3} {
 			batch[i].Value = []byte(strings.Repeat("x", 5<<20))
 		}
-		mustPublish(t, s, batch)
+		sinktest.MustPublish(t, s, batch)
 		if got, err := storedIDs(t, s, name, 1); err != nil || len(got) != 5 {
 			t.Errorf("got %v, %v", got, err)
 		}
@@ -123,7 +123,7 @@ func TestRead(t *testing.T) {
 			{natsjs.StreamConfig{MaxAge: time.Hour}, true, true, false}, {natsjs.StreamConfig{MaxMsgsPerSubject: 1}, false, false, true},
 		} {
 			s, stream, name := onStream(t, broker, c.config)
-			mustPublish(t, s, slices.Concat(ours(name+".b", "first", 1), ours(name+".a", "others", 1), ours(name+".b", "more", 3)))
+			sinktest.MustPublish(t, s, slices.Concat(ours(name+".b", "first", 1), ours(name+".a", "others", 1), ours(name+".b", "more", 3)))
 			if c.remove {
 				must.OK(t, stream.DeleteMsg(t.Context(), 1))
 			}
@@ -177,7 +177,7 @@ func TestRead(t *testing.T) {
 		s = open(t, jetstream.Options{
 			Connection: jetstream.Connection{URLs: []string{broker.URL()}, Stream: name, GiveUpAfter: 300 * time.Millisecond},
 		})
-		mustPublish(t, s, ours(name+".a", "x", 3))
+		sinktest.MustPublish(t, s, ours(name+".a", "x", 3))
 		next, err := s.Read(sinktest.Deadline(t), sink.Span{TP: name, To: 6}, func(*sink.Stored) error { return nil })
 		if next != 4 || err == nil || !strings.Contains(err.Error(), "nothing more came within 300ms, and the stream ends before 6") {
 			t.Error(next, err)
@@ -239,7 +239,7 @@ func TestStreamsThatCannotCarryBatches(t *testing.T) {
 			}
 			must.Get(server.JetStream(t).UpdateStream(t.Context(), good))(t)
 			must.OK(t, <-done)
-			mustPublish(t, s, messages(name+".a", "fixed", 10, 3))
+			sinktest.MustPublish(t, s, messages(name+".a", "fixed", 10, 3))
 			must.OK(t, s.Ready(t.Context()))
 		})
 	}

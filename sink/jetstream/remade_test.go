@@ -58,13 +58,13 @@ func TestAStreamThatIsCreatedAgain(t *testing.T) {
 			}})
 			before := messages(config.Name+".a", "before", 200, 10)
 			for range 1 + repeats {
-				mustPublish(t, s, before)
+				sinktest.MustPublish(t, s, before)
 			}
 			stream := remake(t, js, config)
 			// Without fences one answer shows it, and those with it still name the former stream.
 			first, second := messages(config.Name+".a", "first", 100, 10), messages(config.Name+".a", "second", 100, 10)
-			mustPublish(t, s, first)
-			out := mustPublish(t, s, second)
+			sinktest.MustPublish(t, s, first)
+			out := sinktest.MustPublish(t, s, second)
 			wantWhole(t, testenv.Consume(t, stream, ""), first, second)
 			if n := wantThere(t, stream, second, out); n != len(second) || len(out.TPs) != 1 {
 				t.Errorf("%d messages are said to lie on the stream as it is now, of %+v", n, out.TPs)
@@ -108,7 +108,7 @@ func TestConsumersThatRepublish(t *testing.T) {
 			options.Claim = ""
 		}
 		const rows = 20
-		mustPublish(t, open(t, options), messages(options.Stream+".a", "row", rows, 5))
+		sinktest.MustPublish(t, open(t, options), messages(options.Stream+".a", "row", rows, 5))
 		other := server.CreateStream(t, natsjs.StreamConfig{}).CachedInfo().Config.Name + ".b"
 		refused := map[bool]int{}
 		for _, m := range testenv.Consume(t, stream, options.Stream+".a") {
@@ -164,7 +164,7 @@ func TestADomainOfJetStream(t *testing.T) {
 			Published:  []string{"in.a"}, Claim: claim,
 		}
 		s := open(t, o)
-		mustPublish(t, s, messages("in.a", "s"+claim, 10, 3))
+		sinktest.MustPublish(t, s, messages("in.a", "s"+claim, 10, 3))
 		n := 0
 		if _, err := s.Read(sinktest.Deadline(t), sink.Span{TP: "EVENTS", From: 1, To: 11}, func(*sink.Stored) error { n++; return nil }); err != nil || n != 10 {
 			t.Errorf("%d messages were read: %v", n, err)
@@ -190,7 +190,7 @@ func TestADomainOfJetStream(t *testing.T) {
 		Connection: jetstream.Connection{URLs: []string{leaf.URL()}, JetStreamDomain: "hub"},
 		Bucket:     "b", CreateStream: true,
 	})
-	mustPublish(t, bucket, messages("$KV.b.key", "bucket", 3, 1))
+	sinktest.MustPublish(t, bucket, messages("$KV.b.key", "bucket", 3, 1))
 	if stream, err := hub.JetStream(t).Stream(t.Context(), "KV_b"); err != nil || len(testenv.Consume(t, stream, "$KV.b.key")) != 1 {
 		t.Errorf("the bucket has not the last message: %v", err)
 	}
@@ -246,5 +246,5 @@ func TestHandshakeFirst(t *testing.T) {
 		},
 		CreateStream: true, Subjects: []string{"in.a"}, Fault: func(tp string, err error) { t.Log(tp, err) },
 	}
-	mustPublish(t, open(t, o), messages("in.a", "s", 3, 1))
+	sinktest.MustPublish(t, open(t, o), messages("in.a", "s", 3, 1))
 }

@@ -100,7 +100,7 @@ func TestWaitsNameFaultAndRemedy(t *testing.T) {
 				t.Errorf("readiness: %v, %d faults", err, faults.Load())
 			}
 			if c.stream == "" {
-				mustPublish(t, s, messages("free."+strings.ReplaceAll(c.name, " ", "_"), c.name, 20, 3))
+				sinktest.MustPublish(t, s, messages("free."+strings.ReplaceAll(c.name, " ", "_"), c.name, 20, 3))
 			}
 		})
 	}

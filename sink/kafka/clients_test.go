@@ -35,18 +35,18 @@ func TestClientsReadWhatTheDocsSay(t *testing.T) {
 	}
 	for _, codec := range append(kafka.Compressions, "") {
 		k.CreateTopic(t, topic(codec), 2, nil)
-		publish(t, open(t, kafka.Options{Connection: at(k.Brokers()), Compression: codec}), to(topic(codec), events))
+		sinktest.MustPublish(t, open(t, kafka.Options{Connection: at(k.Brokers()), Compression: codec}), to(topic(codec), events))
 	}
 	k.CreateTopic(t, once, 2, nil)
 	opts := transactional(t, k.Brokers())
 	for from := 0; from < rows; from += 20 {
-		publish(t, fenced(t, opts), to(once, events[from:from+10]))
+		sinktest.MustPublish(t, fenced(t, opts), to(once, events[from:from+10]))
 		// A process that stands still before it commits, and one that takes over from it.
 		zombie := fenced(t, opts)
 		reached, resume := hangAt(zombie, failpoint.TransactionSent)
 		ended := sinktest.Publishing(sinktest.Deadline(t), zombie, series(once, "aborted", from, 10, 5))
 		<-reached
-		publish(t, fenced(t, opts), to(once, events[from+10:from+20]))
+		sinktest.MustPublish(t, fenced(t, opts), to(once, events[from+10:from+20]))
 		resume()
 		if err := <-ended; err == nil {
 			t.Fatal("a batch is acknowledged behind a takeover")

@@ -50,11 +50,11 @@ func TestTransientFaultsAreRetried(t *testing.T) {
 			var sessions atomic.Int64
 			s := open(t, kafka.Options{Connection: at(c.ListenAddrs()), Fault: log.add, Session: func(string) { sessions.Add(1) }})
 			sent := series("t", "before", 0, 10, 2)
-			publish(t, s, sent)
+			sinktest.MustPublish(t, s, sent)
 			c.Fault(kfake.Fault{Keys: produceKey, Err: test.err, Count: 3})
 			more := series("t", "after", 0, 10, 2)
 			// Some are answered after the broker has appended them.
-			for i, at := range publish(t, s, more).At {
+			for i, at := range sinktest.MustPublish(t, s, more).At {
 				if at != (sink.At{Offset: uint64(10 + i), Known: true}) {
 					t.Fatalf("message %d lies at %+v", i, at)
 				}
@@ -108,7 +108,7 @@ func TestRecordsThatAreTooOld(t *testing.T) {
 			sent = append(sent, message("t", "old", i, 200_000))
 			sent[i].Time = time.Now().Add(time.Duration(i-100) * time.Minute)
 		}
-		publish(t, open(t, kafka.Options{Connection: at(c.ListenAddrs()), TransactionalID: id}), sent)
+		sinktest.MustPublish(t, open(t, kafka.Options{Connection: at(c.ListenAddrs()), TransactionalID: id}), sent)
 	}
 }
 
@@ -122,7 +122,7 @@ func TestWhatIsMadeAgain(t *testing.T) {
 		epochs <- b.ProducerEpoch
 		return []error{kerr.RequestTimedOut, kerr.InvalidTimestamp, nil}[len(epochs)-1]
 	})
-	publish(t, open(t, kafka.Options{Connection: at(c.ListenAddrs())}), series("t", "again", 0, 10, 2))
+	sinktest.MustPublish(t, open(t, kafka.Options{Connection: at(c.ListenAddrs())}), series("t", "again", 0, 10, 2))
 	if first, second, again := <-epochs, <-epochs, <-epochs; first != second || again == first {
 		t.Errorf("the epochs are %d, %d and %d", first, second, again)
 	}
@@ -138,23 +138,22 @@ func TestAQuotaThatIsUsedUp(t *testing.T) {
 	answers(c, func(*kmsg.RecordBatch) error {
 		return []error{kerr.RequestTimedOut, io.EOF, nil}[min(2, left.Add(1)-1)]
 	})
-	publish(t, s, series("t", "quota", 0, 10, 2))
+	sinktest.MustPublish(t, s, series("t", "quota", 0, 10, 2))
 	if err := log.at("kafka"); err == nil || !strings.Contains(err.Error(), "producer_byte_rate") {
 		t.Errorf("the fault is %v", err)
 	}
 }
 
 func TestADuplicateSequenceCountsAsAcknowledged(t *testing.T) {
-	c := fake(t, kfake.SeedTopics(1, "t"))
-	s := open(t, kafka.Options{Connection: at(c.ListenAddrs())})
+	c, s := onTopic(t)
 	c.Fault(kfake.Fault{Keys: produceKey, Err: kerr.DuplicateSequenceNumber})
-	out := publish(t, s, series("t", "k", 0, 5, 1))
+	out := sinktest.MustPublish(t, s, series("t", "k", 0, 5, 1))
 	for i, at := range out.At {
 		if at.Known {
 			t.Errorf("message %d lies at %+v, want an unknown offset", i, at)
 		}
 	}
-	for i, at := range publish(t, s, series("t", "k", 5, 5, 1)).At {
+	for i, at := range sinktest.MustPublish(t, s, series("t", "k", 5, 5, 1)).At {
 		if !at.Known {
 			t.Errorf("message %d behind them lies at an unknown offset", i)
 		}
@@ -192,9 +191,8 @@ func TestOrderHoldsOverLeaderMoves(t *testing.T) {
 }
 
 func TestALateCopyOfAnAbandonedBatchIsRefused(t *testing.T) {
-	c := fake(t, kfake.SeedTopics(1, "t"))
-	s := open(t, kafka.Options{Connection: at(c.ListenAddrs())})
-	publish(t, s, series("t", "before", 0, 1, 1))
+	c, s := onTopic(t)
+	sinktest.MustPublish(t, s, series("t", "before", 0, 1, 1))
 	gate, arrived := make(chan struct{}), make(chan struct{})
 	var first atomic.Bool
 	c.ControlKey(int16(kmsg.Produce), func(kmsg.Request) (kmsg.Response, error, bool) {
@@ -213,10 +211,10 @@ func TestALateCopyOfAnAbandonedBatchIsRefused(t *testing.T) {
 	if err := <-result; !errors.Is(err, stop) {
 		t.Fatalf("Publish returns %v, want the cause", err)
 	}
-	publish(t, s, series("t", "newer", 0, 1, 1))
+	sinktest.MustPublish(t, s, series("t", "newer", 0, 1, 1))
 	late := c.Fault(kfake.Fault{Keys: produceKey, Observe: true})
 	close(gate)
-	publish(t, s, series("t", "newest", 0, 1, 1))
+	sinktest.MustPublish(t, s, series("t", "newest", 0, 1, 1))
 	must.OK(t, late.Wait(sinktest.Deadline(t), 1))
 	wantLog(t, c, "before+0-0 newer+0-0 newest+0-0")
 }
@@ -234,9 +232,8 @@ func wantLog(t *testing.T, c *kfake.Cluster, want string) {
 }
 
 func TestWhatFollowsAnAbandonedBatchIsNotTakenForIt(t *testing.T) {
-	c := fake(t, kfake.SeedTopics(1, "t"))
-	s := open(t, kafka.Options{Connection: at(c.ListenAddrs())})
-	publish(t, s, series("t", "before", 0, 1, 1))
+	c, s := onTopic(t)
+	sinktest.MustPublish(t, s, series("t", "before", 0, 1, 1))
 	// The broker appends the batch and says that it has not.
 	lies := c.Fault(kfake.Fault{Keys: produceKey, Err: kerr.RequestTimedOut, Count: -1})
 	ctx, cancel := context.WithCancel(sinktest.Deadline(t))
@@ -247,15 +244,14 @@ func TestWhatFollowsAnAbandonedBatchIsNotTakenForIt(t *testing.T) {
 		t.Fatalf("Publish returns %v", err)
 	}
 	lies.Remove()
-	publish(t, s, series("t", "newer", 0, 1, 1))
+	sinktest.MustPublish(t, s, series("t", "newer", 0, 1, 1))
 	wantLog(t, c, "before+0-0 abandoned+0-0 newer+0-0")
 }
 
 // TestCallsShareABatch, and one that leaves takes nobody with it.
 func TestCallsShareABatch(t *testing.T) {
-	c := fake(t, kfake.SeedTopics(1, "t"))
-	s := open(t, kafka.Options{Connection: at(c.ListenAddrs())})
-	publish(t, s, series("t", "before", 0, 1, 1))
+	c, s := onTopic(t)
+	sinktest.MustPublish(t, s, series("t", "before", 0, 1, 1))
 	requests := c.Fault(kfake.Fault{Keys: produceKey, Observe: true, Count: -1})
 	resume := stall(c)
 	defer resume()
@@ -288,7 +284,7 @@ func TestCloseLeavesNoGoroutine(t *testing.T) {
 	c := fake(t, kfake.SeedTopics(8, "t"))
 	before := runtime.NumGoroutine()
 	s := openQuiet(t, kafka.Options{Connection: at(c.ListenAddrs())})
-	publish(t, s, series("t", "k", 0, 100, 20))
+	sinktest.MustPublish(t, s, series("t", "k", 0, 100, 20))
 	resume := stall(c)
 	done := sinktest.Publishing(sinktest.Deadline(t), s, series("t", "k", 100, 100, 20))
 	sinktest.Until(t, "a batch is in flight", func() bool { return kafka.Queued(s, "t", 0) == 1 })

@@ -65,13 +65,11 @@ func series(topic, name string, from, n, keys int) []sink.Message {
 	return batch
 }
 
-func publish(t testing.TB, s sink.Sink, batch []sink.Message) sink.Outcome {
+// onTopic is a cluster with a topic t of one partition, and a sink.
+func onTopic(t testing.TB) (*kfake.Cluster, *kafka.Sink) {
 	t.Helper()
-	out, err := s.Publish(sinktest.Deadline(t), batch)
-	if err != nil || !out.AllAcked() {
-		t.Fatalf("%d of %d acknowledged, rejected %v: %v", out.Acked(), len(batch), out.Rejected, err)
-	}
-	return out
+	c := fake(t, kfake.SeedTopics(1, "t"))
+	return c, open(t, kafka.Options{Connection: at(c.ListenAddrs())})
 }
 
 // consume reads topic from its beginning to its present end, partition by partition, with another

@@ -70,7 +70,7 @@ func TestLoginsWithAPassword(t *testing.T) {
 		var asked atomic.Int64
 		password := func() (string, error) { return []string{"wrong", "right"}[min(asked.Add(1)-1, 1)], nil }
 		login := &kafka.SASL{Mechanism: mechanism, Username: "user", Password: password}
-		publish(t, open(t, kafka.Options{Connection: kafka.Connection{Brokers: c.ListenAddrs(), SASL: login}}), series("t", "k", 0, 10, 2))
+		sinktest.MustPublish(t, open(t, kafka.Options{Connection: kafka.Connection{Brokers: c.ListenAddrs(), SASL: login}}), series("t", "k", 0, 10, 2))
 	}
 }
 
@@ -107,10 +107,10 @@ func TestALostSequenceTakesTheNextEpoch(t *testing.T) {
 			coordinators := c.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.FindCoordinator}, Observe: true, Count: -1})
 			s := open(t, kafka.Options{Connection: at(c.ListenAddrs())})
 			sent := series("t", "k", 0, 20, 5)
-			publish(t, s, sent)
+			sinktest.MustPublish(t, s, sent)
 			c.Fault(kfake.Fault{Keys: produceKey, Err: test.err})
 			more := series("t", "k", 20, 20, 5)
-			publish(t, s, more)
+			sinktest.MustPublish(t, s, more)
 			if asked.Hits() != test.producers || coordinators.Hits() != 0 {
 				t.Errorf("%d producer ids, want %d; %d searches for a coordinator", asked.Hits(), test.producers, coordinators.Hits())
 			}
@@ -161,7 +161,7 @@ func TestATokenIsReadAtEachConnect(t *testing.T) {
 		log.add(tp, err)
 		held.put("good")
 	}})
-	publish(t, s, series("t", "k", 0, 10, 2))
+	sinktest.MustPublish(t, s, series("t", "k", 0, 10, 2))
 	err := log.at("kafka")
 	if err == nil || !strings.Contains(err.Error(), "login is refused") || !strings.Contains(err.Error(), `status "invalid_token", the token needs the scope "publish"`) {
 		t.Errorf("the fault is %v", err)
@@ -176,7 +176,7 @@ func TestATokenIsReadAtEachConnect(t *testing.T) {
 		before := log.count()
 		held.put("bad")
 		kafka.EndSessions(s)
-		publish(t, s, series("t", "k", 10, 10, 2))
+		sinktest.MustPublish(t, s, series("t", "k", 10, 10, 2))
 		if log.count() == before {
 			t.Error("the session goes on")
 		}

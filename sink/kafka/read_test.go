@@ -226,9 +226,8 @@ func TestRead(t *testing.T) {
 	}
 	nothing := func(*sink.Stored) error { return nil }
 	t.Run("names the right that is missing", func(t *testing.T) {
-		c := fake(t, kfake.SeedTopics(1, "t"))
-		s := open(t, kafka.Options{Connection: at(c.ListenAddrs())})
-		publish(t, s, series("t", "k", 0, 20, 3))
+		c, s := onTopic(t)
+		sinktest.MustPublish(t, s, series("t", "k", 0, 20, 3))
 		refuse(c, kerr.TopicAuthorizationFailed)
 		_, err := s.Read(sinktest.Deadline(t), sink.Span{TP: "t/0", To: 20}, nothing)
 		if !errors.Is(err, sink.ErrUnreadable) || !strings.Contains(err.Error(), "grant READ on topic t, and DESCRIBE") {
@@ -238,7 +237,7 @@ func TestRead(t *testing.T) {
 	t.Run("gives up when that is wanted", func(t *testing.T) {
 		c := fake(t, kfake.SeedTopics(1, "t"))
 		s := openQuiet(t, kafka.Options{Connection: kafka.Connection{Brokers: c.ListenAddrs(), GiveUpAfter: 2 * time.Second}})
-		publish(t, s, series("t", "k", 0, 20, 3))
+		sinktest.MustPublish(t, s, series("t", "k", 0, 20, 3))
 		_, err := s.Read(sinktest.Deadline(t), sink.Span{TP: "t/0", To: 21}, nothing)
 		if err == nil || !strings.Contains(err.Error(), "nothing more came within 2s though some is left") {
 			t.Error(err)
@@ -257,7 +256,7 @@ func TestRead(t *testing.T) {
 		t.Run("an answer without messages does not end the read: "+name, func(t *testing.T) {
 			c := fake(t, kfake.SeedTopics(1, "t"))
 			s := openQuiet(t, kafka.Options{Connection: at(c.ListenAddrs())})
-			publish(t, s, series("t", "k", 0, 20, 3))
+			sinktest.MustPublish(t, s, series("t", "k", 0, 20, 3))
 			answered := 0
 			c.ControlKey(int16(kmsg.Fetch), func(r kmsg.Request) (kmsg.Response, error, bool) {
 				c.KeepControl()
@@ -277,7 +276,7 @@ func TestRead(t *testing.T) {
 	t.Run("partitions come by number", func(t *testing.T) {
 		c := fake(t, kfake.SeedTopics(12, "t", "u"))
 		s := open(t, kafka.Options{Connection: at(c.ListenAddrs())})
-		publish(t, s, series("t", "k", 0, 400, 40))
+		sinktest.MustPublish(t, s, series("t", "k", 0, 400, 40))
 		tps, err := s.TPs(sinktest.Deadline(t), []string{"u", "no topic", "t"})
 		if err != nil || len(tps) != 24 || tps[23].Name != "t/11" || tps[2].Name != "u/2" {
 			t.Errorf("%+v, %v", tps, err)
@@ -288,7 +287,7 @@ func TestRead(t *testing.T) {
 		s := openQuiet(t, kafka.Options{Connection: at(c.ListenAddrs())})
 		var sent []sink.Message
 		for part := range slices.Chunk(series("t", "k", 0, 600, 3), 20) {
-			publish(t, s, part)
+			sinktest.MustPublish(t, s, part)
 			sent = append(sent, part...)
 		}
 		var got []string

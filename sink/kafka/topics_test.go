@@ -36,14 +36,14 @@ func TestATopicThatIsCreatedAgain(t *testing.T) {
 	sessions := make(chan string, 10)
 	s := open(t, kafka.Options{Connection: at(c.ListenAddrs()), Session: func(tp string) { sessions <- tp }})
 	former := incarnation(t, s, "t")
-	publish(t, s, series("t", "before", 0, 10, 4))
+	sinktest.MustPublish(t, s, series("t", "before", 0, 10, 4))
 	remake(t, c, "t", 1)
 	// What lies behind the others' messages shows that somebody has written there.
-	publish(t, open(t, kafka.Options{Connection: at(c.ListenAddrs())}), series("t", "other", 0, 30, 4))
+	sinktest.MustPublish(t, open(t, kafka.Options{Connection: at(c.ListenAddrs())}), series("t", "other", 0, 30, 4))
 	now := incarnation(t, s, "t")
 	for round, want := range []string{former, now} {
 		kafka.AgeTopics(s)
-		out := publish(t, s, series("t", "k", round, 1, 1))
+		out := sinktest.MustPublish(t, s, series("t", "k", round, 1, 1))
 		if ref := (sink.TPRef{Name: "t/0", Incarnation: want}); len(out.TPs) != 1 || out.TPs[0] != ref {
 			t.Errorf("batch %d: the TPs are %+v, want %+v", round, out.TPs, ref)
 		}
@@ -63,7 +63,7 @@ func remake(t *testing.T, c *kfake.Cluster, name string, partitions int32) {
 func TestATopicThatComesBackWithFewerPartitions(t *testing.T) {
 	c := fake(t, kfake.SeedTopics(4, "t"))
 	s := open(t, kafka.Options{Connection: at(c.ListenAddrs())})
-	publish(t, s, series("t", "before", 0, 40, 8))
+	sinktest.MustPublish(t, s, series("t", "before", 0, 40, 8))
 	must.OK(t, c.DeleteTopic("t"))
 	sent := series("t", "k", 0, 40, 8)
 	done := sinktest.Publishing(sinktest.Deadline(t), s, sent)
@@ -198,10 +198,10 @@ func TestAChangedNumberOfPartitionsLosesNothing(t *testing.T) {
 	k.CreateTopic(t, "changing", 2, nil)
 	s := open(t, kafka.Options{Connection: at(k.Brokers())})
 	sent := series("changing", "first", 0, 100, 20)
-	publish(t, s, sent)
+	sinktest.MustPublish(t, s, sent)
 	k.AddPartitions(t, "changing", 4)
 	more := series("changing", "second", 0, 100, 20)
-	publish(t, s, more)
+	sinktest.MustPublish(t, s, more)
 	sent = append(sent, more...)
 	compare(t, sent, consume(t, "changing", k.Brokers()))
 }

@@ -89,7 +89,7 @@ func TestCloseEndsATransaction(t *testing.T) {
 		kafka.SetAbortWithin(s, time.Minute)
 		sinktest.MustFence(t, s)
 		before := series(topic, "before", 0, 10, 3)
-		publish(t, s, before)
+		sinktest.MustPublish(t, s, before)
 		closed := make(chan error, 1)
 		var once sync.Once
 		kafka.OnStep(s, func(at failpoint.Point) {
@@ -121,7 +121,7 @@ func TestALateBatchBehindAnAbort(t *testing.T) {
 	opts.StalledAfter = 500 * time.Millisecond
 	s := fenced(t, opts)
 	sent := series(topic, "before", 0, 5, 2)
-	publish(t, s, sent)
+	sinktest.MustPublish(t, s, sent)
 	k.Proxy().Block(func(data []byte) bool { return bytes.Contains(data, []byte("late+")) })
 	ctx, leave := context.WithCancel(sinktest.Deadline(t))
 	left := sinktest.Publishing(ctx, s, series(topic, "late", 0, 5, 2))
@@ -161,7 +161,7 @@ func TestATopicThatIsDeletedUnderWay(t *testing.T) {
 	k.CreateTopic(t, there, 1, nil)
 	s := fenced(t, transactional(t, k.Brokers()))
 	sent := series(there, "before", 0, 5, 2)
-	publish(t, s, append(series(gone, "before", 0, 5, 2), sent...))
+	sinktest.MustPublish(t, s, append(series(gone, "before", 0, 5, 2), sent...))
 	k.DeleteTopic(t, gone)
 	waits := append(series(gone, "waits", 0, 5, 2), series(there, "waits", 5, 5, 2)...)
 	done := sinktest.Publishing(sinktest.Deadline(t), s, waits)
@@ -171,7 +171,7 @@ func TestATopicThatIsDeletedUnderWay(t *testing.T) {
 	})
 	for n := range 5 {
 		batch := series(there, "others", n*5, 5, 2)
-		publish(t, s, batch)
+		sinktest.MustPublish(t, s, batch)
 		sent = append(sent, batch...)
 	}
 	select {
@@ -274,7 +274,7 @@ func TestAForeignTransaction(t *testing.T) {
 	opts.Fault = log.add
 	s := fenced(t, opts)
 	sent := series(topic, "k", 0, 20, 5)
-	publish(t, s, sent)
+	sinktest.MustPublish(t, s, sent)
 	found := make(chan map[string]bool, 1)
 	go func() { found <- readBack(t, s, topic) }()
 	sinktest.Until(t, "the open transaction is reported", func() bool {
@@ -317,7 +317,7 @@ func TestARefusedRecord(t *testing.T) {
 			writer.Go(func() {
 				for !stop.Load() {
 					batch := series(topic, "good", len(others), 10, 3)
-					publish(t, s, batch)
+					sinktest.MustPublish(t, s, batch)
 					others = append(others, batch...)
 				}
 			})

@@ -62,7 +62,7 @@ func TestAHungLeader(t *testing.T) {
 	// By design it takes 1.5 s at most, and 15 s without StalledAfter.
 	for begun := time.Now(); time.Since(begun) < 4*time.Second; {
 		at := time.Now()
-		publish(t, s, series("healthy", "k", 0, 1, 1))
+		sinktest.MustPublish(t, s, series("healthy", "k", 0, 1, 1))
 		if took := time.Since(at); took > 12*time.Second {
 			t.Fatalf("a batch for a healthy leader took %v", took)
 		}
@@ -76,7 +76,7 @@ func TestACallerThatLeavesBetweenTwoRequests(t *testing.T) {
 	c := fake(t, kfake.SeedTopics(1, "one"))
 	s := open(t, transactional(t, c.ListenAddrs()))
 	sent := series("one", "before", 0, 3, 3)
-	publish(t, s, sent)
+	sinktest.MustPublish(t, s, sent)
 	ctx, leave := context.WithCancel(sinktest.Deadline(t))
 	left := make(chan error, 1)
 	var requests atomic.Int32
@@ -99,7 +99,7 @@ func TestACallerThatLeavesBetweenTwoRequests(t *testing.T) {
 		t.Error("the batch is acknowledged")
 	}
 	after := series("one", "after", 0, 3, 3)
-	publish(t, s, after)
+	sinktest.MustPublish(t, s, after)
 	if n := requests.Load(); n < 2 {
 		t.Errorf("%d requests", n)
 	}
@@ -144,18 +144,18 @@ func TestNoMarkerIsCoveredInATopicThatIsCreatedAgain(t *testing.T) {
 	c := fake(t, kfake.SeedTopics(1, "one"))
 	s := open(t, transactional(t, c.ListenAddrs()))
 	for n := range 3 {
-		if at := publish(t, s, series("one", "k", n*5, 5, 2)).At[0]; at.Marker != (n > 0) || at.Offset != uint64(n*6) {
+		if at := sinktest.MustPublish(t, s, series("one", "k", n*5, 5, 2)).At[0]; at.Marker != (n > 0) || at.Offset != uint64(n*6) {
 			t.Fatalf("transaction %d begins at %+v, want %d, behind a marker but for the first", n, at, n*6)
 		}
 	}
 	remake(t, c, "one", 1)
 	// Behind what the former topic had, a marker would lie at 17: here it is somebody's message.
-	publish(t, open(t, kafka.Options{Connection: at(c.ListenAddrs())}), series("one", "others", 0, 18, 2))
+	sinktest.MustPublish(t, open(t, kafka.Options{Connection: at(c.ListenAddrs())}), series("one", "others", 0, 18, 2))
 	// What is known of a topic is believed for five minutes.
 	for range 6 {
 		kafka.AgeTopics(s)
 	}
-	if out := publish(t, s, series("one", "k", 15, 5, 2)); out.At[0].Marker || out.At[0].Offset != 18 {
+	if out := sinktest.MustPublish(t, s, series("one", "k", 15, 5, 2)); out.At[0].Marker || out.At[0].Offset != 18 {
 		t.Errorf("the first message is at %+v, want 18 and no marker", out.At[0])
 	}
 }
@@ -207,14 +207,14 @@ func TestACoordinatorThatInitialisesAndDeniesIt(t *testing.T) {
 			})
 			s := fenced(t, transactional(t, c.ListenAddrs()))
 			sent := series("one", "before", 0, 5, 2)
-			publish(t, s, sent)
+			sinktest.MustPublish(t, s, sent)
 			c.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.EndTxn}, TopLevel: true, Err: kerr.InvalidTxnState})
 			if _, err := s.Publish(sinktest.Deadline(t), series("one", "doubtful", 0, 5, 2)); !errors.Is(err, sink.ErrUnknownOutcome) {
 				t.Errorf("the batch in doubt ends with %v", err)
 			}
 			sinktest.MustFence(t, s)
 			after := series("one", "after", 0, 5, 2)
-			publish(t, s, after)
+			sinktest.MustPublish(t, s, after)
 			if n := compare(t, append(sent, after...), committed(t, "one", c.ListenAddrs())); n > 0 || requests < slices.Max(denied) {
 				t.Errorf("%d messages are there twice, after %d requests", n, requests)
 			}
@@ -232,7 +232,7 @@ func TestATransactionTakesSoMuch(t *testing.T) {
 	var sent []sink.Message
 	put := func(batch []sink.Message) {
 		sent = append(sent, batch...)
-		writers.Go(func() { publish(t, s, batch) })
+		writers.Go(func() { sinktest.MustPublish(t, s, batch) })
 	}
 	put(series("one", "first", 0, 1, 1))
 	<-reached

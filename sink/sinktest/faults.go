@@ -137,6 +137,16 @@ func HangAt(step string, onStep func(hook func(string))) (reached <-chan struct{
 	return at, sync.OnceFunc(func() { close(gate) })
 }
 
+// MustPublish publishes a batch, all of which has to be acknowledged.
+func MustPublish(t testing.TB, s sink.Sink, batch []sink.Message) sink.Outcome {
+	t.Helper()
+	out, err := s.Publish(Deadline(t), batch)
+	if err != nil || !out.AllAcked() {
+		t.Fatalf("%d of %d messages are acknowledged, rejected %v: %v", out.Acked(), len(batch), out.Rejected, err)
+	}
+	return out
+}
+
 // Publishing publishes in the background. It tells what Publish returns, or how many messages are
 // not acknowledged.
 func Publishing(ctx context.Context, s sink.Sink, batch []sink.Message) <-chan error {
