@@ -76,25 +76,19 @@ func TestAKeyThatRowsOfANumberDifferIn(t *testing.T) {
 	must.OK(t, bind(event.Field{Column: "v"}, event.Field{Column: "id"}))
 }
 
-func TestBindTakesWhatAWhitelistPutsRight(t *testing.T) {
-	rows := newTable(cell{"id", source.Int, 0, "1"}, cell{"row", source.Text, 0, "a"}, cell{"Reason", source.Text, 0, "b"})
-	o := options()
-	o.Fields = []event.Field{{"reason", "why"}, {"row", "line"}}
-	body := string(encode(t, o, rows, rows.row(1)).Body)
-	if want := `"data":{"why":"b","line":"a","row":{`; !strings.Contains(body, want) {
-		t.Errorf("%s not in %s", want, body)
-	}
-}
-
-func TestColumnsInTwoCases(t *testing.T) {
-	rows := newTable(cell{"id", source.Int, 0, "1"}, cell{"Ä", source.Text, 0, "a"}, cell{"ä", source.Text, 0, "b"})
-	rows.columns.NameCase = source.ASCIICase
-	for want, change := range map[string]func(*event.Options){
-		`"data":{"x":"b","row":{`:        func(o *event.Options) { o.Fields = []event.Field{{"ä", "x"}} },
-		`"data":{"id":1,"ä":"a","row":{`: func(o *event.Options) { o.Exclude = []string{"ä"} },
+func TestWhatAWhitelistPutsRight(t *testing.T) {
+	for want, c := range map[string]struct {
+		names  [2]string
+		change func(*event.Options)
+	}{
+		`"data":{"why":"b","line":"a","row":{`: {[2]string{"row", "Reason"}, func(o *event.Options) { o.Fields = []event.Field{{"reason", "why"}, {"row", "line"}} }},
+		`"data":{"x":"b","row":{`:              {[2]string{"Ä", "ä"}, func(o *event.Options) { o.Fields = []event.Field{{"ä", "x"}} }},
+		`"data":{"id":1,"ä":"a","row":{`:       {[2]string{"Ä", "ä"}, func(o *event.Options) { o.Exclude = []string{"ä"} }},
 	} {
+		rows := newTable(cell{"id", source.Int, 0, "1"}, cell{c.names[0], source.Text, 0, "a"}, cell{c.names[1], source.Text, 0, "b"})
+		rows.columns.NameCase = source.ASCIICase
 		o := options()
-		change(&o)
+		c.change(&o)
 		if body := string(encode(t, o, rows, rows.row(1)).Body); !strings.Contains(body, want) {
 			t.Errorf("%s not in %s", want, body)
 		}
