@@ -90,6 +90,9 @@ func (m *Message) check(release bool) error {
 		return nil
 	}
 	change := store.Change{Entity: m.Key, Entry: entryOf(m)}
+	if len(m.Key) == 0 {
+		change.Entity = []byte{emptyKey}
+	}
 	return change.Check()
 }
 

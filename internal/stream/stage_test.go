@@ -305,7 +305,7 @@ func (s *stage) publishing(name string, w []string) bool {
 }
 
 // says stores the message KEY EPOCH SEQ with settings: in=TP, of=STREAM, by=SHARD, hash=N, row=N,
-// floor=N, gone,
+// floor=N, gone, nameless for the empty key,
 // and bare or newer for the form of its state, or what else no store takes: no-shard, long, never.
 func (s *stage) says(w []string) {
 	m, tp, form := ours(w[0], s.number(w[1]), s.number(w[2])), "d", ""
@@ -337,6 +337,8 @@ func (s *stage) says(w []string) {
 		stored.Headers[last].Value = []byte("2 1 1 0.0.0 x 0 9")
 	case "no-shard":
 		stored.Headers = slices.DeleteFunc(stored.Headers, func(h sink.Header) bool { return h.Name == sink.HeaderShard })
+	case "nameless":
+		stored.Key = nil
 	case "long":
 		stored.Key = bytes.Repeat([]byte("k"), store.MaxEntity+1)
 	case "never":

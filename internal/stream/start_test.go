@@ -36,6 +36,7 @@ func TestStart(t *testing.T) {
 		"a message of another domain is not ours": "says a 5 1; domain other; start; seen",
 		"a late message is applied, and its entity nominated when the stream is ready": `
 			says a 5 1; says b 4 1; says c 5 2; start; seen a b* c; next d 3; waits 1`,
+		"a message of the empty key is read":       "says a 5 1 nameless; start; next d 1",
 		"an epoch below that of the store is late": filled + "says d 8 1; start; seen d*",
 	})
 }
