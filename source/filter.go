@@ -254,7 +254,8 @@ func (s *Spec) Expire(q *Query, p *Page) {
 		touched, ok := s.touched(column, row.Values[i])
 		// The column may have cut off the last part of a second.
 		row.StaleFor = p.Now.Sub(touched) - column.Resolution() - s.StaleAfter
-		if row.Stale = ok && row.StaleFor >= 0; !row.Stale {
+		// A difference from a time centuries ahead does not fit a duration.
+		if row.Stale = ok && touched.Before(p.Now) && row.StaleFor >= 0; !row.Stale {
 			row.StaleFor = 0
 		}
 	}

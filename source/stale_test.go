@@ -28,6 +28,7 @@ func TestExpire(t *testing.T) {
 		"in the zone of the stream":                  {source.Column{Kind: source.DateTime}, "2026-03-01 19:55:00", false},
 		"long ago in the zone of the stream":         {source.Column{Kind: source.DateTime}, "2026-03-01 19:40:00", true},
 		"in the future":                              {source.Column{Kind: source.Timestamp}, "2026-03-01 13:00:00", false},
+		"at the end of time":                         {source.Column{Kind: source.DateTime}, "9999-12-31 23:59:59", false},
 		"a zero date":                                {source.Column{Kind: source.DateTime}, "0000-00-00 00:00:00", false},
 		"never":                                      {source.Column{Kind: source.Timestamp}, "", false},
 		"a day, which may have been touched all day": {source.Column{Kind: source.Date}, "2026-03-01", false},
