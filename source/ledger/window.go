@@ -74,7 +74,8 @@ type Age struct {
 // column, zero when it has none; resolution is the smallest step of that column and is taken off
 // the age, since a time of day written to the second may be a second older than the row.
 func (w *Window) Stable(id uint64, created time.Time, resolution time.Duration, at Age) bool {
-	if w.size == 0 || !created.IsZero() && at.Now.Sub(created)-resolution >= w.size {
+	// A difference from a time centuries ahead does not fit a duration.
+	if w.size == 0 || !created.IsZero() && created.Before(at.Now) && at.Now.Sub(created)-resolution >= w.size {
 		return true
 	}
 	steady := at.Steady.UnixMicro()

@@ -25,6 +25,7 @@ func TestWindow(t *testing.T) {
 		{"once CREATED is older than the window", time.Second, 0, 5, base.Add(-900 * ms), 0, 100 * ms},
 		{"once every row of the second that CREATED names is", time.Second, 5 * time.Second, 5, base, time.Second, 2 * time.Second},
 		{"a window after it was seen where the clock of CREATED is ahead", time.Second, 0, 5, base.Add(8 * time.Hour), 0, time.Second},
+		{"the same at the end of time", time.Second, 0, 5, time.Date(9999, 12, 31, 23, 59, 59, 0, time.UTC), time.Second, time.Second},
 		{"a window after an id as high was seen, without CREATED", time.Second, 0, 100, time.Time{}, 0, time.Second},
 		{"the same, of a lower id", time.Second, 0, 7, time.Time{}, 0, time.Second},
 		{"the same, of a higher id", time.Second, 0, 101, time.Time{}, 0, 1500 * ms},
