@@ -121,7 +121,8 @@ func group(entries []Entry) (h held, err error) {
 	parts := make(map[id][]entry)
 	for i := range entries {
 		e, key := entry{Slot: new(Slot)}, entries[i].Key
-		if err := json.Unmarshal(entries[i].Value, &e); err != nil {
+		// What another form has of another type is no damage.
+		if err := json.Unmarshal(entries[i].Value, &e); err != nil && e.Form <= formSlot {
 			return held{}, fmt.Errorf("%w: entry %.200q: %w: delete its key; then START decides again where a table has published nothing", ErrDamaged, key, err)
 		}
 		if e.Form != form && e.Form != formSlot || e.Slot == nil {

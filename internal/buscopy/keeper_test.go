@@ -326,6 +326,7 @@ func TestCopiesThatCannotBeRead(t *testing.T) {
 		want  error
 	}{
 		{`{"form":3}`, buscopy.ErrNewer},
+		{`{"form":3,"epoch":"9"}`, buscopy.ErrNewer},
 		{`{"form":1,`, buscopy.ErrDamaged},
 		{`{"form":1,"epoch":9,"number":1,"part":0,"parts":1,"data":"AAAA"}`, buscopy.ErrDamaged},
 		{`{"form":1,"epoch":4611686018427387904,"number":1,"part":0,"parts":2,"data":""}`, buscopy.ErrDamaged},
