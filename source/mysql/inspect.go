@@ -199,10 +199,7 @@ func (t *inspection) checkIDs(ctx context.Context, c conn) error {
 		})
 	}
 	err := c.query(ctx, "SELECT MIN("+id+") AS lowest, MAX("+id+") AS highest FROM "+t.quoted(), func(get func(string) string) {
-		if lowest := get("lowest"); strings.HasPrefix(lowest, "-") || lowest == "0" {
-			t.Found(inspect.Warning, inspect.IDNegative, "has rows with ids from %s: rows below id 1 are not read", lowest).
-				Says("give these rows ids above 0 if they are to be published")
-		}
+		t.CheckLowest(get("lowest"))
 		if text := get("highest"); text != "" && !strings.HasPrefix(text, "-") {
 			highest, malformed = strconv.ParseUint(text, 10, 64)
 		}

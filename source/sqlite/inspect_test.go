@@ -51,6 +51,7 @@ func TestInspect(t *testing.T) {
 		"MODIFIED without a day":  {counted + "a TEXT NOT NULL UNIQUE, c TIME)", "unsafe time-type", func(e *source.Expected) { e.Spec.Modified = "c" }},
 		"ids are given again":     {counts, "warning id-reuse", nil},
 		"an unknown issuer":       {"CREATE TABLE t (id INTEGER NOT NULL UNIQUE, a TEXT NOT NULL UNIQUE)", "warning id-issuer", nil},
+		"ids below 1":             {counted + "a TEXT NOT NULL UNIQUE); INSERT INTO t VALUES (-7, 'x')", "warning id-negative", nil},
 		"KEY is not unique":       {"", "unsafe key-not-unique", keyed("a")},
 		"KEY of some rows":        {counted + "a TEXT NOT NULL); CREATE UNIQUE INDEX some ON t (a) WHERE a > 'b'", "unsafe key-not-unique", nil},
 		"an expression of KEY":    {counted + "a TEXT NOT NULL); CREATE UNIQUE INDEX e ON t (lower(a))", "unsafe key-not-unique", nil},

@@ -320,7 +320,7 @@ func (t *inspection) inspect(ctx context.Context, c *session) error {
 			return c.query(ctx, "SELECT "+ids.name+" AS outermost FROM "+t.quoted()+" WHERE "+ids.name+" IS NOT NULL ORDER BY "+ids.name+direction+" LIMIT 1", func(get func(string) string) { take([]byte(get("outermost"))) })
 		})
 	}
-	if t.Expected.Position == nil || t.Refusal() != nil {
+	if t.Refusal() != nil {
 		return nil
 	}
 	next, err := t.nextID(ctx, c)
@@ -329,7 +329,12 @@ func (t *inspection) inspect(ctx context.Context, c *session) error {
 	}
 	var highest int64
 	var unknown error
-	err = c.query(ctx, "SELECT COALESCE(MAX("+quoteName(t.Spec.ID)+"), 0) AS highest FROM "+t.quoted(), func(get func(string) string) {
+	// SQLite reads all rows for a MIN and a MAX in one.
+	outermost := func(most string) string {
+		return "(SELECT " + most + "(" + quoteName(t.Spec.ID) + ") FROM " + t.quoted() + ")"
+	}
+	err = c.query(ctx, "SELECT "+outermost("MIN")+" AS lowest, COALESCE("+outermost("MAX")+", 0) AS highest", func(get func(string) string) {
+		t.CheckLowest(get("lowest"))
 		highest, unknown = strconv.ParseInt(get("highest"), 10, 64)
 	})
 	if err == nil && unknown == nil {

@@ -151,6 +151,14 @@ func (t *Inspection) CheckIssuer() {
 	}
 }
 
+// CheckLowest warns of rows that are never read, by the lowest id, empty where there is no row.
+func (t *Inspection) CheckLowest(lowest string) {
+	if strings.HasPrefix(lowest, "-") || lowest == "0" {
+		t.Found(inspect.Warning, inspect.IDNegative, "has rows with ids from %s: rows below id 1 are not read", lowest).
+			Says("give these rows ids above 0 if they are to be published")
+	}
+}
+
 // CheckPosition finds what contradicts the position: highest is the highest id of the table, 0 if
 // it has none, and next the id of its next row, 0 if the database does not tell. Emptied is the
 // database's word for a table that begins again at 1. Without a position, and at 0, nothing does.
