@@ -288,32 +288,13 @@ func TestNominations(t *testing.T) {
 		times 2 nominate 2-10 = | stop | run | unpolled 5; stop; ids 1-3 10 7`})
 }
 
-// TestSnapshot begins at the latest row: what the table holds then is known and not published. The
-// last page of it is full, or not.
-func TestSnapshot(t *testing.T) {
-	for _, rows := range []int{200, 250} {
-		b := newViewBench(t, false)
-		b.opts.Start = shard.Start{Latest: true}
-		for i := range rows {
-			b.table.Insert(fmt.Sprint("e", i), "1", "0")
-		}
-		_, stop := b.run(t)
-		eventually(t, "the table as it stands is known", func() bool { return b.position(t) == uint64(rows) && b.snapshotTaken(t) })
-		b.table.Replace("e6", "1", "0")
-		b.table.Replace("e7", "2", "0")
-		if all := b.expectSaid(t, "Modified e7=2"); all[0].predecessor != "" {
-			t.Errorf("it follows %q, nothing was published before", all[0].predecessor)
-		}
-		stop()
-	}
-}
-
-// request has the store have a request to publish again. No process runs.
-func (b *bench) request(t testing.TB, r *stream.Republish) {
+// request has the store have a request to publish a table again, or with ListName for a full list.
+// No process runs.
+func (b *bench) request(t testing.TB, table string, r *stream.Republish) {
 	t.Helper()
 	r.Asked, r.State = time.Now(), stream.Republishing
 	r.Behind(nil)
-	batch := &store.Batch{Shards: []store.ShardChange{r.Change(key, time.Now())}}
+	batch := &store.Batch{Shards: []store.ShardChange{r.Change(store.Key{Stream: key.Stream, Shard: table}, time.Now())}}
 	must.OK(t, b.store.Apply(t.Context(), batch))
 }
 
@@ -329,7 +310,7 @@ func asked(t testing.TB, s *shard.Shard, state stream.RepublishState) *shard.Rep
 func TestRepublishAfterAFailover(t *testing.T) {
 	b := newBench(t)
 	newPublished(t, b).stop()
-	b.request(t, &stream.Republish{From: 120, To: 137})
+	b.request(t, key.Shard, &stream.Republish{From: 120, To: 137})
 	failOver := sync.OnceFunc(func() { b.fails(127, "second"); write(b.table, "new", 1, 40) })
 	b.hook = func(q source.Query) error {
 		if q.Through == 137 {
@@ -355,7 +336,7 @@ func TestRepublishKeysWithinTheirBytes(t *testing.T) {
 		b.table.Insert(keys[i], strings.Repeat("x", 4000), "0", now())
 	}
 	b.runTo(t, 30)
-	b.request(t, &stream.Republish{Keys: keys})
+	b.request(t, key.Shard, &stream.Republish{Keys: keys})
 	b.hook = func(q source.Query) error {
 		if len(q.Keys) > 1 && q.MaxBytes == 0 {
 			t.Errorf("%d keys are read without a bound", len(q.Keys))
@@ -368,7 +349,7 @@ func TestRepublishKeysWithinTheirBytes(t *testing.T) {
 	}
 	stop()
 	// What a version has saved that took ids for numbers of keys ends.
-	b.request(t, &stream.Republish{Keys: keys, Cursor: 31})
+	b.request(t, key.Shard, &stream.Republish{Keys: keys, Cursor: 31})
 	s, _ = b.run(t)
 	asked(t, s, stream.RepublishDone)
 }
@@ -381,7 +362,7 @@ func TestRepublishWithAConditionThatIsNotAnswered(t *testing.T) {
 			b := newBench(t)
 			write(b.table, "old", 1, 10)
 			b.runTo(t, 10)
-			b.request(t, &stream.Republish{From: 1, To: 10, Where: "sleep(1) = 0"})
+			b.request(t, key.Shard, &stream.Republish{From: 1, To: 10, Where: "sleep(1) = 0"})
 			hung := make(chan struct{})
 			b.opts.Matcher = func(string) source.Shard { return &unanswered{Shard: b.table, hangs: hangs, hung: hung} }
 			p := b.process(t)
@@ -430,7 +411,7 @@ func TestRepublishFromASlowBus(t *testing.T) {
 		b.table.Insert(fmt.Sprint("k", i), "old", "0", now())
 	}
 	b.runTo(t, 6)
-	b.request(t, &stream.Republish{From: 1, To: 6})
+	b.request(t, key.Shard, &stream.Republish{From: 1, To: 6})
 	b.reader = &slowReader{Reader: b.bus, most: 4, never: 1}
 	s, _ := b.run(t)
 	r := asked(t, s, stream.RepublishDone)

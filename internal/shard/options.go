@@ -129,8 +129,8 @@ type Options struct {
 	// LostEvery is the pause between comparisons of rows published last that another server lacks.
 	// Defaults to 5 s.
 	LostEvery time.Duration
-	// LastWithin bounds a read of the last messages of entities that are published again. Defaults
-	// to 10 s.
+	// LastWithin bounds a read of the last messages of entities that are published again, and a
+	// look at the ends of a topic that takes a full list. Defaults to 10 s.
 	LastWithin time.Duration
 	// Meaning is what the progress depends on: one that was made with another one stops the shard.
 	// Nil is not compared.

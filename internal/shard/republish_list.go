@@ -123,12 +123,12 @@ func (r lists) ended(ctx context.Context, list *stream.Republish, state stream.R
 // boundaries returns those of a list in each TP that takes messages of the stream, and the numbers
 // of these TPs. The error is a laterError where the bus does not tell now.
 func (r lists) boundaries(ctx context.Context, kind, id string) (boundaries []sink.Message, numbers []uint32, err error) {
-	looking, end := context.WithTimeout(ctx, r.opts.LastWithin)
-	defer end()
 	now := time.Now()
 	for _, destination := range r.opts.Lists {
 		var tps []sink.TP
 		err := r.reader.retrier.wait(owning, forEver, func() (err error) {
+			looking, end := context.WithTimeout(ctx, r.opts.LastWithin)
+			defer end()
 			tps, err = r.opts.Reader.TPs(looking, []string{destination})
 			return err
 		})

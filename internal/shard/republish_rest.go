@@ -39,7 +39,7 @@ func (r *republishing) rest(ctx context.Context, asked *stream.Republish, rows i
 			return 0, err
 		}
 		r.scanned = through
-		return len(left), nil
+		return min(len(left), rows), nil
 	case !end:
 		r.scanned = through
 		return 0, nil
@@ -51,8 +51,9 @@ func (r *republishing) rest(ctx context.Context, asked *stream.Republish, rows i
 	return 0, r.finish(ctx, &stream.Republished{Number: asked.Number, Cursor: asked.Cursor, Refused: r.dead, State: stream.RepublishDone})
 }
 
-// unlisted returns up to most of the next entities that live and whose last messages lie before the
-// list, and up to which row the view was looked at; end says that it has no more.
+// unlisted returns about most of the next entities that live and whose last messages lie before the
+// list, all of a row at once, and up to which row the view was looked at; end says that it has no
+// more.
 func (r *republishing) unlisted(ctx context.Context, asked *stream.Republish, most int) (left []store.Change, through uint64, end bool, err error) {
 	through = r.scanned
 	var list []store.Change
@@ -66,13 +67,13 @@ func (r *republishing) unlisted(ctx context.Context, asked *stream.Republish, mo
 		}
 		for _, one := range list {
 			known := &one.Entry
+			if n := len(left); n >= most && known.Row > left[n-1].Entry.Row {
+				return left, through, false, nil
+			}
 			switch {
 			case known.State != store.Live || known.Epoch > asked.Epoch || known.Epoch == asked.Epoch && known.Seq > asked.Seq:
 			case known.Disputed:
 				r.open = fmt.Sprintf("a reconcile is to tell what is true of the entity %.100q, whose row was not met", one.Entity)
-			case len(left) == most:
-				// Others of its row may be among them.
-				return left, known.Row - min(1, known.Row), false, nil
 			default:
 				left = append(left, one)
 			}
