@@ -100,9 +100,6 @@ func (b *batch) empty() bool {
 // pass notes that the tail has read a row, which is taken care of.
 func (b *batch) pass(id uint64) { b.passed, b.through = append(b.passed, id), id }
 
-// skip notes that a row of a release stream which does not match its condition is taken care of.
-func (b *batch) skip(id uint64) { b.filled, b.skipped = append(b.filled, id), b.skipped+1 }
-
 // undo takes back what was added behind the first n messages, which end at the length size of the
 // buffer.
 func (b *batch) undo(n, size int) {

@@ -175,6 +175,22 @@ func (m *builder) add(b *batch, row event.Row, origin sink.Origin) (event.Event,
 	return e, nil
 }
 
+// fill takes care of a row of a release stream that fills a gap: one that does not match its
+// condition is no event.
+func (m *builder) fill(b *batch, p *page, row source.Row, origin sink.Origin) error {
+	if row.Filtered {
+		b.skipped++
+	} else {
+		b.born(p, row)
+		if _, err := m.add(b, event.Row{Row: row, Read: p.Now}, origin); err != nil {
+			return err
+		}
+		b.count(event.Published)
+	}
+	b.filled = append(b.filled, row.ID)
+	return nil
+}
+
 func (m *builder) addAbsent(b *batch, absent event.Absent) (event.Event, error) {
 	buf, e, err := m.opts.Encoder.AppendAbsent(b.buf, absent)
 	if err != nil {

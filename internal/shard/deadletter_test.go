@@ -2,9 +2,9 @@ package shard_test
 
 import (
 	"bytes"
-	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -138,75 +138,35 @@ func count(t *testing.T, from prometheus.Gatherer, name string) (n float64) {
 	return n
 }
 
-// wholeSink takes batches as a whole, as sink.Transactional says, on a bus in memory. It refuses
-// messages for which refuse returns true.
-type wholeSink struct {
-	*sinkmemory.Sink
-	refuse func(*sink.Message) bool
-	// batches are those that were stored.
-	batches [][]sink.Message
-}
-
-var _ sink.Transactional = (*wholeSink)(nil)
-
-func (s *wholeSink) Fence(context.Context) error { return nil }
-
-func (s *wholeSink) Publish(ctx context.Context, batch []sink.Message) (sink.Outcome, error) {
-	nothing := sink.Outcome{Status: make([]sink.Status, len(batch))}
-	for i := range batch {
-		if s.refuse != nil && s.refuse(&batch[i]) {
-			nothing.Status[i] = sink.Rejected
-			nothing.Rejected = append(nothing.Rejected, sink.Rejection{Index: i, Reason: "too large"})
-		}
-	}
-	if len(nothing.Rejected) > 0 {
-		return nothing, nil
-	}
-	out, err := s.Sink.Publish(ctx, batch)
-	if err != nil {
-		return nothing, err
-	}
-	s.batches = append(s.batches, slices.Clone(batch))
-	return out, nil
-}
-
 func TestABatchIsSentAsAWhole(t *testing.T) {
-	t.Run("with dead letters instead of refused rows, and smaller ones where those are refused", func(t *testing.T) {
+	begin := func(t *testing.T, large ...int) *bench {
 		b := newBench(t)
-		s := &wholeSink{Sink: b.bus}
-		large := 0
-		s.refuse = func(m *sink.Message) bool {
-			if m.Destination == deadTopic {
-				large++
-				return large == 1
+		b.sink = &transactor{Sink: b.bus, transactions: &coordinator{bus: b.bus}}
+		for id := range 5 {
+			size := 1
+			if slices.Contains(large, id+1) {
+				size += lifeMaxBytes
 			}
-			return m.RowID == 2 || m.RowID == 4
+			b.table.Insert(strings.Repeat("x", size), old)
 		}
-		b.sink, b.opts.Whole, b.opts.DeadLetter = s, true, deadTopic
+		return b
+	}
+	t.Run("with dead letters instead of refused rows, and smaller ones where those are refused", func(t *testing.T) {
+		b := begin(t, 2, 4)
 		counted := prometheus.NewRegistry()
 		b.opts.Metrics = shard.NewMetrics(counted, false)
-		b.insert(5)
-		b.runTo(t, 5)
+		b.play(t, "dead-letters; run-to 5; ids 1 3 5; dead 2")
 		for name, want := range map[string]float64{"bridge_rejected_total": 2, "bridge_dead_letters_total": 2, "bridge_records_total": 3} {
 			if got := count(t, counted, name); got != want {
 				t.Errorf("%s is %g, want %g", name, got, want)
 			}
 		}
-		if got := b.ids(topic); !slices.Equal(got, []uint64{1, 3, 5}) || b.count(deadTopic) != 2 {
-			t.Errorf("published %v, with %d dead letters", got, b.count(deadTopic))
-		}
-		var rows []uint64
-		for _, m := range s.batches[0] {
-			rows = append(rows, m.RowID)
-		}
-		if len(s.batches) != 1 || !slices.Equal(rows, []uint64{1, 2, 3, 4, 5}) {
-			t.Errorf("%d batches, the first is of rows %v", len(s.batches), rows)
+		if n := b.bus.Publishes(); n != 1 {
+			t.Errorf("%d batches", n)
 		}
 	})
 	t.Run("a refused row without a dead-letter destination stops the shard behind those before it", func(t *testing.T) {
-		b := newBench(t)
-		b.sink, b.opts.Whole = &wholeSink{Sink: b.bus, refuse: func(m *sink.Message) bool { return m.RowID == 3 }}, true
-		b.play(t, "insert 5; run; stopped; stop; ids 1-2")
+		begin(t, 3).play(t, "run; stopped; stop; ids 1-2")
 	})
 }
 

@@ -44,6 +44,10 @@ func TestEdges(t *testing.T) {
 			latest; row changed 1 0; row marked 1 0; row purged 1 0; row never 1 1; run; saved 4; running;
 			update 1 changed 2 0; update 2 marked 1 1; delete 3 4; nominate 1-4 purged never;
 			said Modified changed=2, Deleted marked, Deleted purged`,
+		"also where the last page of them is full": `
+			latest; batch 2; row a 1 0; row b 1 0; row c 1 0; row d 1 0; run; recorded; saved 4; replace a 1 0; replace b 2 0; said Modified b=2`,
+		"and where it is not": `
+			latest; batch 2; row a 1 0; row b 1 0; row c 1 0; run; recorded; saved 3; replace a 1 0; replace b 2 0; said Modified b=2`,
 		"one of them that is another entity since, as its key was updated while a reconcile is due behind a lost store": `
 			latest; row a 1 0; row b 1 0; row c 1 0; run; recorded; row d 1 0; said Added d=1; stop; lost; run; reaches;
 			nominate 1-3; update 2 B 1 0; nominate 1-3; says Added B=1; nominate b; says Added B=1, Deleted b; stop`,
@@ -145,26 +149,6 @@ func TestLookBack(t *testing.T) {
 		s.play("update 1 a 3 0 @second; said Modified a=3; wait 1s; update 1 a 4 0 @second")
 		after(t, time.Until(s.began.Truncate(time.Second).Add(b.opts.LookBack+3*time.Second)))
 		s.play("says Modified a=4")
-	})
-}
-
-// TestUpdateOfAKey updates the key of row 1, which was published as the entity a: it is seen again
-// after a restart before the delete.
-func TestUpdateOfAKey(t *testing.T) {
-	instantly(t, "while keys cannot be read", func(t *testing.T) {
-		b := newViewBench(t, true)
-		var away atomic.Bool
-		b.hook = func(q source.Query) error {
-			if away.Load() && len(q.Keys) > 0 {
-				return errAway
-			}
-			return nil
-		}
-		s := b.play(t, "look-back 20ms; reach 20ms; row a 1 0 now; run; said Added a=1")
-		away.Store(true)
-		s.play("update 1 b 1 0 now; said Added b=1; wait 100ms; row c 1 0 now; said Added c=1; stop")
-		away.Store(false)
-		s.play("run; said Deleted a; stop")
 	})
 }
 

@@ -217,16 +217,9 @@ func (o *nominations) addFacts(b *batch, page *page, origin sink.Origin) error {
 			// The tail has published it since it was nominated.
 			continue
 		}
-		if row.Filtered {
-			b.skip(row.ID)
-			continue
-		}
-		b.born(page, row)
-		if _, err := o.builder.add(b, event.Row{Row: row, Read: page.Now}, origin); err != nil {
+		if err := o.builder.fill(b, page, row, origin); err != nil {
 			return err
 		}
-		b.count(event.Published)
-		b.filled = append(b.filled, row.ID)
 	}
 	return nil
 }

@@ -338,15 +338,9 @@ func (o *owner) encodeLate(ctx context.Context, b *batch, p, late *page) error {
 	tail := len(b.messages)
 	defer func() { b.rotate(tail) }()
 	for _, row := range late.Rows {
-		if row.Filtered {
-			b.skip(row.ID)
-			continue
-		}
-		b.born(late, row)
-		if _, err := o.builder.add(b, event.Row{Row: row, Read: late.Now}, sink.FromLate); err != nil {
+		if err := o.builder.fill(b, late, row, sink.FromLate); err != nil {
 			return err
 		}
-		b.filled = append(b.filled, row.ID)
 	}
 	return nil
 }

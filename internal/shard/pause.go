@@ -92,9 +92,8 @@ func (t *tracker) pause(p *pausing) {
 
 // IsPaused reports whether the shard is paused, or has been told to be.
 func (s *Shard) IsPaused() bool {
-	s.pausing.mu.Lock()
-	defer s.pausing.mu.Unlock()
-	return !s.pausing.since.IsZero()
+	since, _ := s.pausing.get()
+	return !since.IsZero()
 }
 
 // loadPause asks the store, which has what the bus has of the progress by now.
@@ -148,10 +147,7 @@ func (s *Shard) awaitResumed(ctx context.Context) error {
 func (t *tracker) rest(rests bool) {
 	t.update(func(s *Status) {
 		if t.rests = rests; rests {
-			t.faults, t.sent = [stages]string{}, time.Time{}
-			for l := range loops {
-				t.idle(l)
-			}
+			t.faults, t.sent, t.beats = [stages]string{}, time.Time{}, [loops]time.Time{}
 			t.lag.stop(false)
 		}
 	})

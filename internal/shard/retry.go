@@ -166,38 +166,6 @@ const (
 
 func (l loop) String() string { return [...]string{"owner", "publisher"}[l] }
 
-// heartbeats are the last of each loop, zero for one that is idle. They are safe for concurrent
-// use.
-type heartbeats struct {
-	mu   sync.Mutex
-	last [loops]time.Time
-}
-
-func (h *heartbeats) heartbeat(l loop) { h.set(l, time.Now()) }
-
-// idle notes that a loop waits for something to do, which may take any time, or has ended.
-func (h *heartbeats) idle(l loop) { h.set(l, time.Time{}) }
-
-func (h *heartbeats) set(l loop, at time.Time) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.last[l] = at
-}
-
-// stillest returns the loop whose last heartbeat is the longest ago, and when that was; now when
-// all loops are idle.
-func (h *heartbeats) stillest(now time.Time) (l loop, last time.Time) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	last = now
-	for i, at := range h.last {
-		if !at.IsZero() && at.Before(last) {
-			l, last = loop(i), at
-		}
-	}
-	return l, last
-}
-
 // permanent reports whether an error stops the shard until a person acts.
 func permanent(err error) bool {
 	return source.Stops(err) || errors.Is(err, sink.ErrClosed) || errors.Is(err, store.ErrDamaged) || errors.Is(err, store.ErrClosed)

@@ -199,7 +199,8 @@ type tracker struct {
 	sent time.Time
 	// saving is when the commit under way began, zero while there is none.
 	saving time.Time
-	heartbeats
+	// beats are the last heartbeats of the loops, zero for one that is idle.
+	beats [loops]time.Time
 	// accepted has an element where a person has agreed to ids that are used again, until the shard
 	// goes on.
 	accepted chan struct{}
@@ -236,6 +237,11 @@ func (t *tracker) update(change func(*Status)) {
 	defer t.mu.Unlock()
 	change(&t.status)
 }
+
+func (t *tracker) heartbeat(l loop) { t.update(func(*Status) { t.beats[l] = time.Now() }) }
+
+// idle notes that a loop waits for something to do, which may take any time, or has ended.
+func (t *tracker) idle(l loop) { t.update(func(*Status) { t.beats[l] = time.Time{} }) }
 
 func (t *tracker) fault(at stage, err error) {
 	t.update(func(*Status) { t.faults[at] = t.text(err) })
@@ -410,7 +416,12 @@ func (s *Shard) FullStatus() Status {
 // at is Status at a time, and the lag, 0 where it is not known. The caller holds the lock.
 func (t *tracker) at(now time.Time) (status Status, lag time.Duration) {
 	status = t.status
-	stillest, last := t.stillest(now)
+	stillest, last := loop(0), now
+	for l, at := range t.beats {
+		if !at.IsZero() && at.Before(last) {
+			stillest, last = loop(l), at
+		}
+	}
 	status.LastHeartbeat, status.Loop = last, stillest.String()
 	lag, known := t.lag.at(now)
 	if known = known && !t.rests; known {

@@ -291,10 +291,10 @@ type tailLog struct {
 	// begun is when the first attempt began, rows how many were published before.
 	begun time.Time
 	rows  uint64
-	// last is the highest id when the table was first read to its end, known says that it was;
-	// reached that the tail has come to it, done that this is saved.
-	last                 uint64
-	known, reached, done bool
+	// last is the highest id when the table was first read to its end, known says that it was; done
+	// that the store has all up to it.
+	last        uint64
+	known, done bool
 	// since is when the tail fell behind, logged when the log was logged last, id its position
 	// then.
 	since, logged time.Time
@@ -347,13 +347,10 @@ func (p *tailLog) end(position uint64) {
 	if !p.known {
 		p.known, p.last = true, highest
 	}
-	if p.reached && !p.logged.IsZero() && p.logged != p.since {
+	if p.done && p.logged != p.since {
 		p.opts.Logger.Info("caught up", "position", position, "after", time.Since(p.since).Round(time.Second))
 	}
-	if !p.reached && position >= min(p.last, highest) {
-		p.reached, p.last = true, position
-	}
-	if rows, saved := p.status.published(); p.reached && !p.done && saved >= p.last {
+	if rows, saved := p.status.published(); !p.done && saved >= min(p.last, highest) {
 		p.done = true
 		p.opts.Logger.Info("caught up", "published", rows-p.rows, "position", saved, "after", time.Since(p.begun).Round(10*time.Millisecond))
 	}
