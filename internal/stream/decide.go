@@ -203,7 +203,7 @@ func entryOfRow(shard string, d *Row) store.Entry {
 // lost reports whether a row lost against another one of its key, and is as it was, as that one was
 // when it was published.
 func (v *View) lost(c *Claims, d *Decision, r *record, i int) bool {
-	if c.Afresh || v.handled.empty() {
+	if c.Afresh || len(v.handled) == 0 {
 		return false
 	}
 	// The row that the entry was made of, as far as the entry tells.
@@ -211,7 +211,8 @@ func (v *View) lost(c *Claims, d *Decision, r *record, i int) bool {
 	if r != nil && r.permitted == c {
 		winner = r.winner
 	}
-	return v.handled.has(maphash.Comparable(v.seed, duplicateRow{c.lookup.hashes[i], winner, d.version(c.shard)}))
+	_, lost := v.handled[maphash.Comparable(v.seed, duplicateRow{c.lookup.hashes[i], winner, d.version(c.shard)})]
+	return lost
 }
 
 // moves says that what is not news is in another row than the entry says.

@@ -426,20 +426,3 @@ func TestTheBusTellsTheRowsThatAListOfAnOlderBuildHides(t *testing.T) {
 		t.Errorf("the list has %+v of %+v", list.Rows(), list.Origin())
 	}
 }
-
-// TestLeads: of all tables one leads a full list, and to tell costs the same for each of many.
-func TestLeads(t *testing.T) {
-	shards := make([]FeedShard, 1000)
-	for i := range shards {
-		shards[i].Name = fmt.Sprint("t", i)
-	}
-	lists, leads := NewFeed(FeedOptions{Shards: shards}).Lists(), 0
-	for _, s := range shards {
-		if lists.Leads(s.Name) {
-			leads++
-		}
-	}
-	if allocs := testing.AllocsPerRun(1, func() { lists.Leads("t1") }); leads != 1 || allocs > 0 {
-		t.Errorf("%d tables lead, which takes %v allocations", leads, allocs)
-	}
-}

@@ -249,13 +249,6 @@ func (m *Movers) pause(one *mover) {
 	}
 }
 
-// Return gives moves back that cannot be published now: they are tried again.
-func (m *Movers) Return(moves []Move) {
-	for i := range moves {
-		m.unreserve(moves[i].name, moves[i].number, true)
-	}
-}
-
 // next returns the entities to be read at once, and when the next pause ends; zero for none. Until
 // they are reserved, View.free queues those again that are free.
 func (m *Movers) next() (list []*mover, until time.Time) {
@@ -325,7 +318,9 @@ func (m *Movers) Pass(ctx context.Context) (worked bool, until time.Time, err er
 	moves, err := m.decide(ctx, held)
 	for _, shard := range slices.Sorted(maps.Keys(moves)) {
 		if failed := m.opts.Publish(ctx, shard, moves[shard]); failed != nil {
-			m.Return(moves[shard])
+			for _, move := range moves[shard] {
+				m.unreserve(move.name, move.number, true)
+			}
 			m.noteAway("", failed)
 			err = failed
 		}

@@ -61,11 +61,7 @@ func (p *Progress) Advance(r *Read) (change store.ShardChange, filled int, err e
 				filled++
 			}
 		}
-		if p.ahead.AnyThrough(r.Through) {
-			p.moveTo(r.Through, source.RangesAbove(source.RangesOf(r.Passed), p.ledger.Position()), r.At)
-		} else {
-			p.ledger.Advance(r.Through, r.Passed, r.At)
-		}
+		p.moveTo(r.Through, source.RangesAbove(source.RangesOf(r.Passed), p.ledger.Position()), r.At)
 	}
 	change, err = p.change(r.Now)
 	p.low = lowOf(p.ledger, p.saved.ReconcileDue)

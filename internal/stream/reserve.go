@@ -10,8 +10,8 @@ import (
 )
 
 // Move is an entity that the owner of a shard is to publish, with permission to have it from
-// another shard or row (rule 29). It ends with the batch that has the permission, or by
-// Movers.Return.
+// another shard or row (rule 29). It ends with the batch that has the permission, or where none
+// takes it.
 type Move struct {
 	// Shard publishes Entity.
 	Shard  string
@@ -110,8 +110,11 @@ func (m *Movers) handle(one *reserved, found []Found, winner int) {
 	defer v.mu.Unlock()
 	entity := v.hash([]byte(one.name))
 	for i := range found {
+		if len(v.handled) >= mostHandled {
+			clear(v.handled)
+		}
 		if i != winner {
-			v.handled.add(maphash.Comparable(v.seed, duplicateRow{entity, found[winner].version(), found[i].version()}))
+			v.handled[maphash.Comparable(v.seed, duplicateRow{entity, found[winner].version(), found[i].version()})] = struct{}{}
 		}
 	}
 }
@@ -244,24 +247,6 @@ type duplicateRow struct {
 	winner, row version
 }
 
-// handled remembers duplicate rows by their hash. It is bounded: one that is forgotten is nominated
-// once more, and loses again.
-type handled struct{ young, old map[uint64]struct{} }
-
-// handledAtOnce bounds one half of handled, about 20 bytes each.
-const handledAtOnce = 1 << 14
-
-func (h *handled) empty() bool { return len(h.young)+len(h.old) == 0 }
-
-func (h *handled) add(hash uint64) {
-	if len(h.young) >= handledAtOnce || h.young == nil {
-		h.old, h.young = h.young, make(map[uint64]struct{})
-	}
-	h.young[hash] = struct{}{}
-}
-
-func (h *handled) has(hash uint64) bool {
-	_, young := h.young[hash]
-	_, old := h.old[hash]
-	return young || old
-}
+// mostHandled bounds the hashes of duplicate rows that a view remembers, about 20 bytes each. One
+// that is forgotten is nominated once more, and loses again.
+const mostHandled = 1 << 15

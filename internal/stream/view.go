@@ -31,8 +31,9 @@ type View struct {
 	records map[string]*record
 	names   texts.Texts
 	// begun are the claims of each shard that have not ended.
-	begun   map[string]*Claims
-	handled handled
+	begun map[string]*Claims
+	// handled are the hashes of duplicate rows that lost.
+	handled map[uint64]struct{}
 	// movers learns that entities are free, and that moves have ended; nil if there is none.
 	movers *Movers
 	// The rest is used again and again.
@@ -46,7 +47,7 @@ type View struct {
 func NewView(stream string, s store.Store, inForce func(uint32) uint32) *View {
 	return &View{
 		stream: stream, store: s, inForce: inForce, seed: maphash.MakeSeed(),
-		records: make(map[string]*record), begun: make(map[string]*Claims),
+		records: make(map[string]*record), begun: make(map[string]*Claims), handled: make(map[uint64]struct{}),
 	}
 }
 
