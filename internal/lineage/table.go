@@ -129,7 +129,7 @@ func (c *comparison) read(ctx context.Context, list []published.Row) (found []pu
 
 func (c *comparison) pages(ctx context.Context, ids []uint64, each func(*source.Page) error) error {
 	var page source.Page
-	for ranges := source.RangesOf(published.Ascending(ids)); len(ranges) > 0; {
+	for ranges := source.RangesOf(slices.Sorted(slices.Values(ids))); len(ranges) > 0; {
 		if err := c.Source.Read(ctx, source.Query{Ranges: ranges, Limit: len(ids), MaxBytes: compareBytes}, &page); err != nil {
 			return err
 		}

@@ -214,13 +214,6 @@ func (l *Log) Changed() (changed []store.Part) {
 	return changed
 }
 
-// Ascending returns ids in ascending order.
-func Ascending(ids []uint64) []uint64 {
-	sorted := slices.Clone(ids)
-	slices.Sort(sorted)
-	return sorted
-}
-
 // Lost holds published rows that are gone from a server that took over. A transaction that is open
 // there may hold their ids.
 type Lost struct {

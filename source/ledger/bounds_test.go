@@ -316,22 +316,6 @@ func burned(t testing.TB) (*ledger.Ledger, time.Time) {
 	return l, now
 }
 
-func BenchmarkLedger(b *testing.B) {
-	l, now := burned(b)
-	b.Run("poll", func(b *testing.B) {
-		for b.Loop() {
-			poll(l, now)
-		}
-	})
-	b.Run("late row", func(b *testing.B) {
-		gaps := l.Gaps(0)
-		rand.New(rand.NewPCG(1, 2)).Shuffle(len(gaps), func(i, j int) { gaps[i], gaps[j] = gaps[j], gaps[i] })
-		for i := 0; b.Loop(); i++ {
-			l.Fill(gaps[i%len(gaps)].First, now)
-		}
-	})
-}
-
 // TestMillionsOfGaps compares the memory of a million gaps with its bound: no more when their time
 // passes, and a bit an id where they are dense.
 func TestMillionsOfGaps(t *testing.T) {
