@@ -27,36 +27,6 @@ func refuseRows(first, last uint64) func(*sink.Message) string {
 }
 
 func TestTheLimitOfDeadLetters(t *testing.T) {
-	for _, kind := range []string{"release", "capability"} {
-		t.Run("a "+kind+" shard stops at it, and each restart goes on with the row that was refused", func(t *testing.T) {
-			b := newBench(t)
-			row := func(int) { b.insert(1) }
-			if kind == "capability" {
-				b = newViewBench(t, false)
-				row = func(i int) { b.table.Insert(fmt.Sprint("e", i), "1", "0") }
-			}
-			for i := range 300 {
-				row(i)
-			}
-			s := b.play(t, "dead-letters; batch 1000; refuse 101 250")
-			play := func(steps string, last uint64) {
-				b.opts.DeadLetterLimit = shard.NewDeadLetterLimit("items", 100, false)
-				s.play(steps)
-				expectRun(t, b.ids(deadTopic), 101, last)
-			}
-			play("run; stopped; stop", 200)
-			expectText(t, s.shard.Status().LastError, "more than 100 rows of stream items", "row 201 of items", "too large", "DEAD_LETTER_LIMIT", "restart")
-			// Invariant 1: nothing moves past the row.
-			if got := b.position(t); got > 200 {
-				t.Errorf("position %d, want 200 at most", got)
-			}
-			play("run; saved 300; stop", 250)
-			if got := b.ids(topic); len(got) != 150 || !slices.IsSorted(got) {
-				t.Errorf("%d events of the other rows: %s", len(got), short(got))
-			}
-		})
-	}
-
 	t.Run("rows are counted within a minute, and once", func(t *testing.T) {
 		l, start := shard.NewDeadLetterLimit("items", 2, false), time.Unix(1000, 0)
 		for _, c := range []struct {
@@ -170,23 +140,15 @@ func TestABatchIsSentAsAWhole(t *testing.T) {
 	})
 }
 
-func TestRejectedMessages(t *testing.T) {
-	rowScripts(t, map[string]string{
-		// What the bus has of the batch may have been read back.
-		"without a dead-letter destination the shard stops before the row, and a restart goes on there without a repeat": `
-			insert 250; refuse 150 150; run; stopped; stop; ids 1-149; position 100 149;
-			error row 150; error too large; error DEAD_LETTER; accept; run-to 250; ids 1-250`,
+func TestADeadLetterThatIsRefusedToo(t *testing.T) {
+	b := newBench(t)
+	b.bus.Reject(func(m *sink.Message) string {
+		if m.RowID == 5 {
+			return "no"
+		}
+		return ""
 	})
-	t.Run("a dead letter that is refused too stops the shard", func(t *testing.T) {
-		b := newBench(t)
-		b.bus.Reject(func(m *sink.Message) string {
-			if m.RowID == 5 {
-				return "no"
-			}
-			return ""
-		})
-		b.play(t, "dead-letters; insert 10; run; stopped; position 0 4")
-	})
+	b.play(t, "dead-letters; insert 10; run; stopped; position 0 4")
 }
 
 // refuseLate has the bus refuse events that hold a text, and returns those that it has refused: an

@@ -16,7 +16,6 @@ import (
 	storememory "example.org/bridge/checkpoint/store/storetest/memory"
 	"example.org/bridge/event"
 	"example.org/bridge/internal/shard"
-	"example.org/bridge/internal/stream"
 	"example.org/bridge/sink"
 	"example.org/bridge/source"
 )
@@ -276,63 +275,4 @@ func TestTheBusTellsTheSchemaThatTheStoreLacks(t *testing.T) {
 		b.drop("extra")
 		b.stops()
 	})
-}
-
-// TestAnotherMeaningStopsTheShard: the store was written with one configuration, and is read with
-// another. Only a reset has it go on.
-func TestAnotherMeaningStopsTheShard(t *testing.T) {
-	const (
-		reset = "bridge checkpoint reset items"
-		goOn  = "bridge checkpoint set items items 10"
-	)
-	for name, c := range map[string]struct {
-		was  event.Kind
-		is   store.Meaning
-		want string
-		// lacks is a command that the error does not name.
-		lacks string
-	}{
-		"the same": {event.Release, store.Meaning{Kind: "release", Table: "shop.items", ID: "id"}, "", ""},
-		"a release stream that was a capability stream": {
-			event.Capability, store.Meaning{Kind: "release", Table: "shop.items", ID: "id"}, "KIND was capability and is release", goOn,
-		},
-		"another database": {event.Release, store.Meaning{Kind: "release", Table: "crm.items", ID: "id"}, "TABLE was shop.items and is crm.items", ""},
-		"another key of a capability stream": {
-			event.Capability, store.Meaning{Kind: "capability", Table: "shop.items", ID: "id", Key: []string{"name"}}, "KEY was id and is name", goOn,
-		},
-		"another id": {event.Release, store.Meaning{Kind: "release", Table: "shop.items", ID: "seq"}, "ID was id and is seq", goOn},
-	} {
-		t.Run(name, func(t *testing.T) {
-			b := newBench(t)
-			b.opts.Kind, b.opts.Meaning = c.was, &store.Meaning{Kind: string(c.was), Table: "shop.items", ID: "id", Key: []string{"id"}}
-			b.insert(10)
-			b.runTo(t, 10)
-			if c.is.Key == nil {
-				c.is.Key = []string{"id"}
-			}
-			b.opts.Kind, b.opts.Meaning = event.Kind(c.is.Kind), &c.is
-			b.insert(1)
-			if c.want == "" {
-				b.runTo(t, 11)
-				return
-			}
-			s, stop := b.run(t)
-			why := stopped(t, s)
-			expectText(t, why, c.want, reset, shard.ErrOtherMeaning.Error())
-			if c.lacks == "" {
-				expectText(t, why, goOn)
-			} else if strings.Contains(why, c.lacks) {
-				t.Errorf("the error names %q: %s", c.lacks, why)
-			}
-			if n := b.count(topic); n != 10 {
-				t.Errorf("%d messages were published, want 10", n)
-			}
-			stop()
-			b.apply(t, func(image *store.Image) *store.Batch {
-				return stream.Reset{Stream: key.Stream, Epoch: stream.NextEpoch(image, time.Now()), Now: time.Now()}.Batch(image)
-			})
-			b.run(t)
-			eventually(t, "the table is published again", func() bool { return b.count(topic) == 21 })
-		})
-	}
 }

@@ -64,29 +64,6 @@ func newPublished(t *testing.T, b *bench) *stage {
 	return s
 }
 
-// TestIDsUsedAgainAfterAFailover: the new server ends at 127 and has 40 other rows by the next
-// read. Only a command has the shard go on.
-func TestIDsUsedAgainAfterAFailover(t *testing.T) {
-	for _, running := range []bool{true, false} {
-		t.Run(fmt.Sprintf("while the shard runs %t", running), func(t *testing.T) {
-			b := newBench(t)
-			if !running {
-				// No CREATED tells rows apart.
-				b.table = bare()
-			}
-			s := newPublished(t, b)
-			if running {
-				s.play("between fail-over 127 | write new 1 40")
-			} else {
-				s.play("stop; fail-over 127; write new 1 40; run")
-			}
-			// A restart changes nothing.
-			s.play("stopped; error " + shard.ErrIDsReused.Error() + `; error 10 were others, from id 128 on;
-				error bridge checkpoint set items items 127; ids 1-137; stop; run; stopped; stop; set 127; run-to 167; ids 1-137 128-167`)
-		})
-	}
-}
-
 // otherServer answers some reads of single rows in place of the server that answers pages.
 type otherServer struct {
 	source.Shard
@@ -137,18 +114,6 @@ func TestComparisonsThatNeverFit(t *testing.T) {
 			t.Errorf("%d lines say %q, want one", n, line)
 		}
 	}
-}
-
-// TestIDsUsedAgainInACapabilityStream: the name of a row is its key, so the rows under the ids 128
-// to 137 are about other entities.
-func TestIDsUsedAgainInACapabilityStream(t *testing.T) {
-	b := newViewBench(t, false)
-	s := newPublished(t, b)
-	s.play("between fail-over 127 | write new 1 40; stopped; error from id 128 on; error bridge reconcile --allow-deletes items")
-	if !s.shard.Accept() {
-		t.Fatal("a person cannot agree")
-	}
-	s.play("count 177; running; saved 167")
 }
 
 // TestReconcileComparesTheRowsPublishedLast: a table was restored in place and filled again between
