@@ -132,34 +132,6 @@ func (k *desk) apply(messages []Message, commit func([]store.Change) error) erro
 	return k.Apply(k.t.Context(), messages, p, nil, commit)
 }
 
-func TestARegistrationThatIsNotInForceDisputes(t *testing.T) {
-	k := newDesk(t)
-	k.put(in("a", 7, store.Live, stateA))
-	k.inForce = func(tp uint32) uint32 { return max(tp, 5) }
-	if e := k.stored(); !e.Disputed || e.At != (store.At{TP: 5, Offset: store.BeforeFirst}) {
-		t.Fatalf("%+v", e)
-	}
-	c := k.begin("a")
-	d := k.decide(c, 7, stateA)
-	if !d.News || !d.Known.Disputed {
-		t.Fatalf("%+v", d)
-	}
-	d.Publish(eventB)
-	k.tp = 5
-	k.next = 20
-	k.acknowledge(c)
-	if e := k.stored(); e.Disputed || e.Event != eventB {
-		t.Fatalf("%+v", e)
-	}
-	confirms := message("a", 0, 21, stateA, eventB)
-	confirms.At.TP = 6
-	k.inForce = func(uint32) uint32 { return 6 }
-	k.read(confirms)
-	if e := k.stored(); e.Disputed || e.At.TP != 6 {
-		t.Fatalf("the same stamp does not confirm: %+v", e)
-	}
-}
-
 func TestADuplicateIsTheLastMessageOrSentAgain(t *testing.T) {
 	for name, c := range map[string]struct {
 		known store.Entry

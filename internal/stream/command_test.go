@@ -17,31 +17,6 @@ import (
 	"example.org/bridge/tests/must"
 )
 
-func TestFirst(t *testing.T) {
-	for name, c := range map[string]struct {
-		kind    event.Kind
-		start   stream.StartSetting
-		highest uint64
-		want    store.Progress
-		unfit   bool
-	}{
-		"the beginning":                    {event.Release, stream.StartSetting{}, 70, store.Progress{Started: true}, false},
-		"the latest row":                   {event.Release, stream.StartSetting{Latest: true, After: 7}, 70, store.Progress{Started: true, Position: 70, Floor: 70}, false},
-		"the latest row of an empty table": {event.Capability, stream.StartSetting{Latest: true}, 0, store.Progress{Started: true}, false},
-		"behind an id":                     {event.Release, stream.StartSetting{After: 70}, 70, store.Progress{Started: true, Position: 70, Floor: 70}, false},
-		"behind an id that is not there":   {event.Release, stream.StartSetting{After: 71}, 70, store.Progress{}, true},
-		"a capability records what it passes": {event.Capability, stream.StartSetting{Latest: true}, 70,
-			store.Progress{Started: true, Position: 70, Floor: 70, Snapshot: source.Range{First: 1, Last: 70}}, false},
-	} {
-		t.Run(name, func(t *testing.T) {
-			got, err := stream.StartProgress(c.kind, c.start, c.highest)
-			if got != c.want || errors.Is(err, source.ErrUnfit) != c.unfit {
-				t.Errorf("%+v, %v", got, err)
-			}
-		})
-	}
-}
-
 func TestBegin(t *testing.T) {
 	s := newShard(t, memory.New())
 	s.apply(t, store.ShardChange{Key: key, Progress: &store.Progress{Since: 5, Saved: base}})

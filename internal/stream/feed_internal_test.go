@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"iter"
 	"log/slog"
-	"reflect"
 	"slices"
 	"syscall"
 	"testing"
@@ -16,7 +15,6 @@ import (
 	"example.org/bridge/checkpoint/store"
 	"example.org/bridge/checkpoint/store/storetest/memory"
 	"example.org/bridge/internal/outage"
-	"example.org/bridge/internal/panics"
 	"example.org/bridge/internal/published"
 	"example.org/bridge/sink"
 	"example.org/bridge/source"
@@ -206,91 +204,6 @@ func (f *lateFeed) acknowledged(r *Read) error {
 	return f.Apply(f.t.Context(), nil, r, Cover{})
 }
 
-func TestRowsAreKeptOfConfiguredTablesAlone(t *testing.T) {
-	f := newLateFeed(t, memory.New(), 0)
-	for _, shard := range []string{"a", "gone"} {
-		must.OK(t, f.read(facts(shard, 7)))
-	}
-	if kept, gone := len(f.states["a"].rows), len(f.states["gone"].rows); kept != 1 || gone != 0 {
-		t.Errorf("%d rows of a table are kept, and %d of a former one", kept, gone)
-	}
-}
-
-func crash(*store.Batch) error { panic("a defect") }
-
-// TestAPanicHasCommittedNothing: behind a panic in the commit of a batch, or of facts, others
-// commit until the stream stops. The store keeps a position with all ids that are missing below.
-func TestAPanicHasCommittedNothing(t *testing.T) {
-	for name, dies := range map[string]func(f *lateFeed) error{
-		"of a batch": func(f *lateFeed) error { return f.acknowledged(through("a", 200, 150)) },
-		"of facts":   func(f *lateFeed) error { return f.read(facts("a", 50)) },
-	} {
-		t.Run(name, func(t *testing.T) {
-			f := newLateFeed(t, memory.New(), 0)
-			f.runs("a")
-			must.OK(t, f.acknowledged(through("a", 100, 50)))
-			f.fault = crash
-			if err := panics.Guard(func() error { return dies(f) }); !panics.Is(err) {
-				t.Fatal(err)
-			}
-			f.fault = nil
-			f.Feed.dropped.Add(1)
-			must.OK(t, f.ForgetDecided(t.Context()))
-			again := newLateFeed(t, f.kept, 0)
-			again.runs("a")
-			l := again.state("a").progress.Ledger()
-			if !l.Missing(50) || l.Position() != 100 {
-				t.Errorf("position %d, missing: 50 %t, 150 %t", l.Position(), l.Missing(50), l.Missing(150))
-			}
-		})
-	}
-}
-
-// TestAFullDiskMakesNothingGrow: a batch waits for the disk and is tried again and again, and so is
-// what was read of another shard beside it (rule 25).
-func TestAFullDiskMakesNothingGrow(t *testing.T) {
-	f := newLateFeed(t, memory.New(), 0)
-	f.runs("a")
-	f.runs("b")
-	parts := map[int]bool{}
-	f.fault = func(b *store.Batch) error {
-		n := 0
-		for i := range b.Shards {
-			n += len(b.Shards[i].Parts)
-		}
-		parts[n] = true
-		return store.ErrOutage
-	}
-	r := through("a", 200, 50)
-	read := append(facts("b", 7), facts("a", 50)...)
-	for range 100 {
-		if err := f.acknowledged(r); !errors.Is(err, store.ErrOutage) {
-			t.Fatal(err)
-		}
-		if err := f.read(read); !errors.Is(err, store.ErrOutage) {
-			t.Fatal(err)
-		}
-	}
-	if len(parts) > 2 {
-		t.Errorf("so many parts change from try to try: %v", parts)
-	}
-	if n := reflect.ValueOf(f.state("b").progress).Elem().FieldByName("noted").Len(); n > 0 {
-		t.Errorf("%d rows are noted and not taken in", n)
-	}
-	f.fault = nil
-	must.OK(t, f.acknowledged(r))
-	must.OK(t, f.read(read))
-	again := newLateFeed(t, f.kept, 0)
-	again.runs("a")
-	again.runs("b")
-	if l := again.state("a").progress.Ledger(); l.Position() != 200 || l.Missing(50) {
-		t.Errorf("position %d, missing: 50 %t", l.Position(), l.Missing(50))
-	}
-	if !again.state("b").progress.Ahead(7) {
-		t.Error("the row of b was not taken in")
-	}
-}
-
 // unreadStore is a store of which a part of a ledger cannot be read so often.
 type unreadStore struct {
 	store.Store
@@ -388,23 +301,6 @@ func TestAStatusWaitsForNobody(t *testing.T) {
 		if r := shown(); r.State != state {
 			t.Errorf("once it is %s: %+v", state, r)
 		}
-	}
-}
-
-// TestAPanicForgetsNothingThatWasDropped: what was not nominated is still known behind a panic.
-func TestAPanicForgetsNothingThatWasDropped(t *testing.T) {
-	f := newLateFeed(t, memory.New(), 0)
-	f.runs("a")
-	f.Feed.dropped.Add(1)
-	f.fault = crash
-	if err := panics.Guard(func() error { return f.ForgetDecided(t.Context()) }); !panics.Is(err) {
-		t.Fatal(err)
-	}
-	f.fault = nil
-	must.OK(t, f.ForgetDecided(t.Context()))
-	p, _, err := f.kept.Progress(t.Context(), store.Key{Stream: "s", Shard: "a"})
-	if err != nil || !p.ReconcileDue {
-		t.Errorf("no reconcile is due: %+v, %v", p, err)
 	}
 }
 

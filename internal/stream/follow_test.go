@@ -119,33 +119,6 @@ func TestEpochsOfShares(t *testing.T) {
 	})
 }
 
-// TestPermit: a process that is not permitted publishes nothing, and has to be started again. It is
-// asked once its epoch is durable.
-func TestPermit(t *testing.T) {
-	bubble(t, "refused", func(t *testing.T) {
-		refused, asked := errors.New("refused"), 0
-		var r *rig
-		permit := func(_ context.Context, epoch uint64) error {
-			asked++
-			if image, err := r.disk.Load(t.Context()); err != nil || image.Epoch == 0 || image.Epoch != epoch {
-				t.Errorf("the store has the epoch %d: %v", image.Epoch, err)
-			}
-			if asked > 1 {
-				return nil
-			}
-			return refused
-		}
-		b := newBus("d")
-		r = newRig(t, b, nil, func(o *stream.Options) { o.Permit = permit }, "s", "other")
-		if err := r.c.Start(t.Context()); !errors.Is(err, stream.ErrStartAgain) || !errors.Is(err, refused) {
-			t.Errorf("it starts: %v", err)
-		}
-		if asked == 0 {
-			t.Error("it is not asked")
-		}
-	})
-}
-
 // TestAnEpochIsAboveThoseOfCopies: the clock of a host may be behind that of the former owner of a
 // table, below whose epoch messages do not count.
 func TestAnEpochIsAboveThoseOfCopies(t *testing.T) {

@@ -141,26 +141,6 @@ func TestARebuildPollsTheHighestIDsOnly(t *testing.T) {
 	}
 }
 
-// TestAWaitingProcessPollsWhatItSawMissing: it began without a store, and waits while another one
-// publishes.
-func TestAWaitingProcessPollsWhatItSawMissing(t *testing.T) {
-	s := newShard(t, memory.New())
-	s.note(1, sink.FromTail, 300_000)
-	s.flush(t, base)
-	s.p.Follow()
-	s.note(1, sink.FromTail, 300_002)
-	s.flush(t, base)
-	s.note(1, sink.FromTail, 500_000)
-	s.flush(t, base)
-	s.reopen(t)
-	s.note(1, sink.FromTail, 700_000)
-	s.flush(t, base)
-	want := []source.Range{{First: 200_001, Last: 299_999}, {First: 300_001, Last: 300_001}, {First: 300_003, Last: 499_999}, {First: 500_001, Last: 699_999}}
-	if got := s.polled(base); !slices.Equal(got, want) || !s.p.State().ReconcileDue {
-		t.Errorf("polls %v; a reconcile is due: %t", got, s.p.State().ReconcileDue)
-	}
-}
-
 func TestWhatIsMissingBelowTheFloorInTheStoreStaysSo(t *testing.T) {
 	s := newShard(t, memory.New())
 	first := store.Progress{Started: true, Position: 10, Floor: 10}
