@@ -107,8 +107,8 @@ type App struct {
 	sinkProbe *httpapi.Probe
 	// entities is nil unless entities are to be shown.
 	entities *entities
-	// leftOut says by stream why tables that match its patterns are not published.
-	leftOut atomic.Pointer[map[string]string]
+	// leftOut says by stream which of the tables that match its patterns is not published.
+	leftOut atomic.Pointer[map[string]leftOut]
 	// pauses is held by the one request to pause or resume that is under way.
 	pauses chan struct{}
 	// started is when it was opened.

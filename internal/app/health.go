@@ -126,7 +126,7 @@ func (h health) reasons(fromSources []error, fromSink error, starting bool) []ht
 	})
 	known := len(reasons) > 0
 	for _, s := range h.streams {
-		if why := h.noTables(s); why != "" {
+		if why, waits := h.noTables(s); waits {
 			reasons = append(reasons, httpapi.Reason{Stream: s.Name, Reason: why})
 		}
 	}
@@ -199,7 +199,8 @@ func (h health) Status() httpapi.Status {
 		of := &status.Streams[i]
 		of.Resendable = s.DeadLetter != "" && h.opts.Config.Sink.Readable()
 		if works {
-			of.Reason = null.Text(h.noTables(s))
+			why, _ := h.noTables(s)
+			of.Reason = null.Text(why)
 		}
 	}
 	if h.copies != nil {

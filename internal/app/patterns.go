@@ -167,7 +167,7 @@ func (a *App) awaitTables(ctx context.Context) (changed bool) {
 // that it is over.
 func (a *App) warnOfTables() {
 	for _, s := range a.streams {
-		switch why := (health{a}).noTables(s); {
+		switch why, _ := (health{a}).noTables(s); {
 		case why == a.lacks[s.Name]:
 		case why != "":
 			a.logger.Warn("a stream has no table, or lacks one", "stream", s.Name, "reason", why)
@@ -194,13 +194,20 @@ func (a *App) misses(before map[store.Key]bool) (more bool) {
 	return more
 }
 
+// leftOut says why a table is left out. Unless its stream waits for it, that can never have it: who
+// gives a table a name holds nothing else up.
+type leftOut struct {
+	why   string
+	waits bool
+}
+
 type lookAt struct {
 	*App
 	image   store.Image
 	batch   store.Batch
 	changed bool
-	// leftOut says by stream why tables that match are left out, added how many are new.
-	leftOut map[string]string
+	// leftOut says by stream which table that matches is left out, added how many are new.
+	leftOut map[string]leftOut
 	added   map[string]int
 }
 
@@ -221,7 +228,7 @@ func (a *App) findTables(ctx context.Context) (whole, changed bool, err error) {
 	if !slices.ContainsFunc(a.streams, func(s *appStream) bool { return ready[s.Name] && len(s.Patterns) > 0 }) {
 		return whole, false, nil
 	}
-	l := &lookAt{App: a, leftOut: make(map[string]string), added: make(map[string]int)}
+	l := &lookAt{App: a, leftOut: make(map[string]leftOut), added: make(map[string]int)}
 	if l.image, err = a.disk.Load(ctx); err != nil {
 		return whole, false, err
 	}
@@ -318,12 +325,13 @@ func (l *lookAt) found(ctx context.Context, s *config.Stream, name, pattern stri
 	cfg := l.opts.Config
 	key := store.Key{Stream: s.Name, Shard: name}
 	err := cfg.CanPublish(s, name)
+	waits := err == nil
 	if len(s.Tables)+l.added[s.Name] >= source.MaxTables {
 		err = fmt.Errorf("the stream has %d tables, more are not allowed", source.MaxTables)
 	}
 	leave := func(err error) error {
-		if l.leftOut[s.Name] == "" {
-			l.leftOut[s.Name] = fmt.Sprintf("the table %s matches %s and is not published: %s", name, pattern, config.StreamText(s.Name)(err))
+		if before := l.leftOut[s.Name]; before.why == "" || waits && !before.waits {
+			l.leftOut[s.Name] = leftOut{fmt.Sprintf("the table %s matches %s and is not published: %s", name, pattern, config.StreamText(s.Name)(err)), waits}
 		}
 		return nil
 	}

@@ -13,6 +13,7 @@ import (
 
 	"example.org/bridge/checkpoint/store"
 	"example.org/bridge/internal/app/apptest"
+	"example.org/bridge/internal/httpapi"
 	"example.org/bridge/internal/shard"
 	"example.org/bridge/internal/stream"
 	"example.org/bridge/reconcile"
@@ -72,11 +73,17 @@ func TestTablesThatComeAndGo(t *testing.T) {
 	s.Create(t, "log_1", 3)
 	s.Create(t, "log_2", 4)
 	s.Create(t, "_log_1_gho", 1)
+	// Who gives a table a name that TABLE cannot hold holds nothing else up.
+	s.Exec(t, `CREATE TABLE "log_{4}" (id INTEGER PRIMARY KEY)`)
 	r := newReloading(t, s)
 	r.shown(t, 0, "log_1 running 3", "log_2 running 4")
 	s.Create(t, "log_3", 5)
 	r.shown(t, 5, "log_1 running 3", "log_2 running 4", "log_3 running 5")
 	r.published(t, "orders", 60)
+	until(t, "the table with a bad name is named", func() any { return r.log }, func() bool {
+		const why = "the table log_{4} matches log_* and is not published: TABLE cannot name it"
+		return slices.ContainsFunc(r.Daemon().Status().Streams, func(s httpapi.StreamStatus) bool { return s.Reason == why }) && strings.Contains(r.log.String(), why)
+	})
 
 	s.Exec(t, "ALTER TABLE log_3 RENAME TO away")
 	r.shown(t, 0, "log_1 running 3", "log_2 running 4", "log_3 gone 0")

@@ -202,15 +202,16 @@ func worker(s *standby.Status) string {
 }
 
 // noTables returns why a stream has no table, or lacks some that match its patterns; empty if it
-// has them.
-func (h health) noTables(s *appStream) string {
-	if left := h.leftOut.Load(); left != nil && (*left)[s.Name] != "" {
-		return (*left)[s.Name]
+// has them. waits says that it waits for one.
+func (h health) noTables(s *appStream) (why string, waits bool) {
+	has := len(s.Tables)+len(s.gone) > 0 || s.divided
+	if left := h.leftOut.Load(); left != nil && (*left)[s.Name].why != "" {
+		return (*left)[s.Name].why, (*left)[s.Name].waits || !has
 	}
-	if len(s.Tables)+len(s.gone) > 0 || s.divided {
-		return ""
+	if has {
+		return "", false
 	}
-	return "no table matches " + strings.Join(s.Patterns, ", ") + ": bridge looks once a minute"
+	return "no table matches " + strings.Join(s.Patterns, ", ") + ": bridge looks once a minute", true
 }
 
 func goneStatus(s *appStream, table string) shard.Status {
