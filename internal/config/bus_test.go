@@ -8,50 +8,24 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"example.org/bridge/internal/config/configtest"
-	"example.org/bridge/internal/driver"
 	"example.org/bridge/tests/must"
 )
 
-func TestProgressOnTheBus(t *testing.T) {
-	t.Parallel()
+// TestTheTemporaryFolder is found again, and is of one configuration and address alone.
+func TestTheTemporaryFolder(t *testing.T) {
 	folder := func(pairs ...string) string {
 		t.Helper()
-		cfg := load(t, with(append([]string{"BRIDGE_CHECKPOINT_URL", "bus:"}, pairs...)...))
-		if cfg.CheckpointTopic != "bridge-progress" {
-			t.Errorf("the topic is %q", cfg.CheckpointTopic)
-		}
-		return cfg.CheckpointPath
+		return load(t, with(append([]string{"BRIDGE_CHECKPOINT_URL", "bus:"}, pairs...)...)).CheckpointPath
 	}
-	t.Run("the folder is found again, and of one configuration and address alone", func(t *testing.T) {
-		one := folder()
-		if filepath.Dir(one) != filepath.Clean(os.TempDir()) || folder() != one {
-			t.Errorf("folders %s and %s", one, folder())
-		}
-		if one == folder("BRIDGE_DOMAIN_ID", "other") || one == folder("BRIDGE_HTTP_ADDR", ":8081") {
-			t.Error("two processes have one folder")
-		}
-		if got := folder("BRIDGE_CHECKPOINT_URL", "bus:///var/lib/bridge/cache"); got != "/var/lib/bridge/cache" {
-			t.Errorf("the folder is %s", got)
-		}
-		if got := folder("BRIDGE_CHECKPOINT_URL", "bus:cache"); got != "cache" {
-			t.Errorf("the folder is %s", got)
-		}
-	})
-	t.Run("processes of a group agree on it", func(t *testing.T) {
-		settings := func(url string) string {
-			var names []string
-			for name := range load(t, with("BRIDGE_STANDBY", "a", "BRIDGE_CHECKPOINT_URL", url)).Standby.Settings {
-				names = append(names, name)
-			}
-			return strings.Join(names, ",")
-		}
-		if !strings.Contains(settings("bus:///a"), "CHECKPOINT_URL") || strings.Contains(settings("file:a"), "CHECKPOINT") {
-			t.Errorf("%s, %s", settings("bus:///a"), settings("file:a"))
-		}
-	})
+	one := folder()
+	if filepath.Dir(one) != filepath.Clean(os.TempDir()) || folder() != one {
+		t.Errorf("folders %s and %s", one, folder())
+	}
+	if one == folder("BRIDGE_DOMAIN_ID", "other") || one == folder("BRIDGE_HTTP_ADDR", ":8081") || filepath.Dir(folder("BRIDGE_SHARE", "1/3")) != one {
+		t.Error("two processes have one folder")
+	}
 }
 
 // TestWhereEventsGo has configurations with their topics or subjects, and with where compaction
@@ -64,6 +38,9 @@ func TestWhereEventsGo(t *testing.T) {
 		for i := range cfg.Streams {
 			s := &cfg.Streams[i]
 			say(s.Name, cfg.Destinations(s))
+			for _, pattern := range s.Patterns {
+				must.OK(t, cfg.CanPublish(s, sample(pattern)))
+			}
 			for _, topic := range cfg.Destinations(s) {
 				if mode := cfg.Tombstones()(s, topic); mode != tombstonesOff {
 					say("tombstones of "+s.Name+" on "+topic, []string{mode})
@@ -87,75 +64,17 @@ func TestWhereEventsGo(t *testing.T) {
 	})
 }
 
-func TestDelivery(t *testing.T) {
-	t.Run("exactly-once on Kafka has the domain's transactional id, or its own", func(t *testing.T) {
-		env := with("BRIDGE_DELIVERY", "exactly-once", "BRIDGE_DOMAIN_ID", "shop")
-		s := load(t, env).Sink
-		if k := kafkaOf(s); !s.ExactlyOnce || s.Delivery() != ExactlyOnce || k.TransactionalID != "bridge.shop" || k.TransactionInterval.Milliseconds() != 100 {
-			t.Errorf("got %+v", s)
-		}
-		env["BRIDGE_KAFKA_TRANSACTIONAL_ID"] = "mine"
-		if id := kafkaOf(load(t, env).Sink).TransactionalID; id != "mine" {
-			t.Errorf("got %q", id)
-		}
-	})
-	t.Run("exactly-once on NATS needs the stream, and has the domain's claim subject, or its own", func(t *testing.T) {
-		env := with("BRIDGE_SINK_URL", "nats://host", "BRIDGE_DELIVERY", "exactly-once", "BRIDGE_DOMAIN_ID", "shop.eu west")
-		env["BRIDGE_NATS_STREAM"] = "EVENTS"
-		if s := load(t, env).Sink; !s.ExactlyOnce || natsOf(s).Claim != "bridge.claim.shop.eu%20west" {
-			t.Errorf("got %+v", s)
-		}
-		env["BRIDGE_NATS_CLAIM_SUBJECT"] = "events.claim"
-		if claim := natsOf(load(t, env).Sink).Claim; claim != "events.claim" {
-			t.Errorf("got %q", claim)
-		}
-	})
-}
-
-func traced(t *testing.T, secrets *Redactor, variables ...string) (*Config, error) {
-	t.Helper()
-	return Load(append(with("BRIDGE_TRACE", "on").Environ(), variables...), secrets)
-}
-
-func TestTrace(t *testing.T) {
-	t.Run("is off by default, whatever OpenTelemetry's variables say", func(t *testing.T) {
-		cfg, err := Load(append(with().Environ(), "OTEL_EXPORTER_OTLP_ENDPOINT=nonsense"), &Redactor{})
-		if err != nil || cfg.Trace != nil {
-			t.Errorf("%+v, %v", cfg, err)
-		}
-	})
-	for name, c := range map[string]struct {
-		variables []string
-		want      Trace
-	}{
-		"has defaults": {nil, Trace{Endpoint: "http://localhost:4318/v1/traces", Timeout: 10 * time.Second}},
-		"reads the variables of all signals": {
-			[]string{"OTEL_EXPORTER_OTLP_ENDPOINT=https://c.example/otlp/", "OTEL_EXPORTER_OTLP_TIMEOUT=2500", "OTEL_EXPORTER_OTLP_CERTIFICATE=/ca", "OTEL_EXPORTER_OTLP_PROTOCOL=http/protobuf"},
-			Trace{Endpoint: "https://c.example/otlp/v1/traces", Timeout: 2500 * time.Millisecond, TLS: driver.TLS{CA: "/ca"}},
-		},
-		"those of traces win, and have the whole path": {
-			[]string{"OTEL_EXPORTER_OTLP_ENDPOINT=http://a", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT=http://b/in", "OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE=/c", "OTEL_EXPORTER_OTLP_TRACES_CLIENT_KEY=/k"},
-			Trace{Endpoint: "http://b/in", Timeout: 10 * time.Second, TLS: driver.TLS{Cert: "/c", Key: "/k"}},
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			cfg := must.Get(traced(t, &Redactor{}, c.variables...))(t)
-			got := *cfg.Trace
-			if got.Endpoint != c.want.Endpoint || got.Timeout != c.want.Timeout || got.TLS != c.want.TLS || got.Headers != nil {
-				t.Errorf("got %+v, want %+v", got, c.want)
-			}
-		})
+// TestSecretsOfSpans are kept out of logs: headers, and the password of the URL.
+func TestSecretsOfSpans(t *testing.T) {
+	secrets := &Redactor{}
+	cfg, err := Load(with("BRIDGE_TRACE", "on", "OTEL_EXPORTER_OTLP_HEADERS", "Authorization=Bearer%20abcdef, x-team=orders",
+		"OTEL_EXPORTER_OTLP_ENDPOINT", "http://u:hidden-one@c").Environ(), secrets)
+	if err != nil || !maps.Equal(cfg.Trace.Headers, map[string]string{"Authorization": "Bearer abcdef", "x-team": "orders"}) {
+		t.Fatalf("%+v, %v", cfg, err)
 	}
-	t.Run("keeps headers and the password of the URL out of logs", func(t *testing.T) {
-		secrets := &Redactor{}
-		cfg, err := traced(t, secrets, "OTEL_EXPORTER_OTLP_HEADERS=Authorization=Bearer%20abcdef, x-team=orders", "OTEL_EXPORTER_OTLP_ENDPOINT=http://u:hidden-one@c")
-		if err != nil || !maps.Equal(cfg.Trace.Headers, map[string]string{"Authorization": "Bearer abcdef", "x-team": "orders"}) {
-			t.Fatalf("%+v, %v", cfg, err)
-		}
-		if text := secrets.Clean("Bearer abcdef hidden-one"); text != redacted+" "+redacted {
-			t.Error(text)
-		}
-	})
+	if text := secrets.Clean("Bearer abcdef hidden-one"); text != redacted+" "+redacted {
+		t.Error(text)
+	}
 }
 
 func TestHTTPToken(t *testing.T) {
@@ -197,24 +116,6 @@ func TestACommandReadsFewVariables(t *testing.T) {
 	}
 }
 
-func TestStandby(t *testing.T) {
-	t.Run("a group has its name, its timeout, and no value that could be a secret", func(t *testing.T) {
-		s := load(t, with("BRIDGE_STANDBY", "orders_1", "BRIDGE_STANDBY_TIMEOUT", "20s")).Standby
-		if s.Group != "orders_1" || s.Timeout != 20*time.Second {
-			t.Errorf("got %+v", s)
-		}
-		for name, hash := range s.Settings {
-			if len(hash) != 8 {
-				t.Errorf("%s has %q", name, hash)
-			}
-		}
-	})
-	t.Run("a start that all processes know is fine", func(t *testing.T) {
-		load(t, with("BRIDGE_STANDBY", "a", "BRIDGE_STREAM_ORDERS_START", "latest", "BRIDGE_CHECKPOINT_URL", "bus:"))
-		load(t, with("BRIDGE_STANDBY", "a", "BRIDGE_STREAM_ORDERS_START", "100"))
-	})
-}
-
 // free are the variables in which the processes of a group may differ: how source and bus are
 // reached, and what decides when and how fast something is published.
 var free = []string{
@@ -248,39 +149,37 @@ func TestEveryVariableAgreesOrIsFree(t *testing.T) {
 	}
 }
 
-// TestWhatDiffersIsNamed sets one variable after the other to another value.
-func TestWhatDiffersIsNamed(t *testing.T) {
-	settings := func(pairs ...string) map[string]string {
-		return load(t, with(append([]string{"BRIDGE_STANDBY", "a", "BRIDGE_STREAM_ORDERS_KEY", "k"}, pairs...)...)).Standby.Settings
-	}
-	base := settings()
-	differing := func(other map[string]string) (names []string) {
-		for name := range maps.Keys(other) {
-			if other[name] != base[name] {
-				names = append(names, name)
+// TestChanges has configurations, and what else they are behind ">", with what follows from that.
+func TestChanges(t *testing.T) {
+	configtest.Recorded(t, "testdata/changes.txt", *update, func(t *testing.T, input []string) string {
+		n := slices.IndexFunc(input, func(line string) bool { return strings.HasPrefix(line, ">") })
+		all := slices.Clone(input[:n])
+		for _, line := range input[n:] {
+			all = append(all, strings.TrimPrefix(line, "> "))
+		}
+		before, after, said := load(t, changed(input[:n])), load(t, changed(all)), "a reload is fine\n"
+		if _, err := before.Reloaded(after); err != nil {
+			said = strings.Replace(err.Error(), "the configuration is wrong:\n  ", "a reload is refused: ", 1) + "\n"
+		}
+		if before.ChangesLimitsAlone(after) {
+			said = "limits alone are others\n"
+		}
+		settings := func(lines []string) map[string]string {
+			cfg, err := Load(changed(append([]string{"BRIDGE_STANDBY=a"}, lines...)).Environ(), &Redactor{})
+			if err != nil {
+				return make(map[string]string) // not every bus has groups
+			}
+			return cfg.Standby.Settings
+		}
+		a, b := settings(input[:n]), settings(all)
+		for name := range a {
+			b[name] += ""
+		}
+		for _, name := range slices.Sorted(maps.Keys(b)) {
+			if a[name] != b[name] {
+				said += "in a standby group it differs by " + name + "\n"
 			}
 		}
-		for name := range maps.Keys(base) {
-			if _, there := other[name]; !there {
-				names = append(names, name)
-			}
-		}
-		slices.Sort(names)
-		return names
-	}
-	for pair, want := range map[string]string{
-		"BRIDGE_DOMAIN_ID=d": "BRIDGE_DOMAIN_ID", "BRIDGE_STREAM_ORDERS_KEY=k,l": "BRIDGE_STREAM_ORDERS_KEY", "BRIDGE_STREAM_ORDERS_FIELDS=k:l": "BRIDGE_STREAM_ORDERS_FIELDS",
-		"BRIDGE_STREAM_ORDERS_FILTER=a = 1": "BRIDGE_STREAM_ORDERS_FILTER",
-		"BRIDGE_GAP_POLICY=hold":            "BRIDGE_STREAM_ORDERS_GAP_POLICY", "BRIDGE_STREAM_ORDERS_GAP_POLICY=hold": "BRIDGE_STREAM_ORDERS_GAP_POLICY",
-		"BRIDGE_DELIVERY=exactly-once": "BRIDGE_DELIVERY BRIDGE_KAFKA_TRANSACTIONAL_ID", "BRIDGE_STREAM_ORDERS_KEY=": "BRIDGE_STREAM_ORDERS_KEY",
-		"BRIDGE_SOURCE_URL=mysql://reader:other@other/other": "BRIDGE_SOURCE_URL",
-		// The same otherwise written, another login and host, and what decides nothing.
-		"BRIDGE_STREAM_ORDERS_TABLE=orders_0,orders_1": "", "BRIDGE_SOURCE_URL=mysql://a:b@c/shop": "", "BRIDGE_STREAM_ORDERS_ID=id": "",
-		"BRIDGE_GAP_POLICY=LATE": "", "BRIDGE_BATCH_ROWS=7": "",
-	} {
-		name, value, _ := strings.Cut(pair, "=")
-		if got := strings.Join(differing(settings(name, value)), " "); got != want {
-			t.Errorf("%s: %q differ, want %q", pair, got, want)
-		}
-	}
+		return said
+	})
 }

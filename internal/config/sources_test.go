@@ -1,9 +1,7 @@
 package config
 
 import (
-	"errors"
 	"maps"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -90,60 +88,6 @@ func TestSameTable(t *testing.T) {
 	}
 }
 
-// A source is named in an error also where the driver knows no name.
-func TestASourceThatCannotBeOpenedIsNamed(t *testing.T) {
-	_, err := Load(several("BRIDGE_SOURCE_A_URL", "sqlite:///").Environ(), &Redactor{})
-	if e, is := errors.AsType[*Error](err); !is || e.Faults[0].Variable != "BRIDGE_SOURCE_A_URL" {
-		t.Error(err)
-	}
-}
-
-func TestShare(t *testing.T) {
-	shared := func(more ...string) settingsOf {
-		return with(append([]string{"BRIDGE_CHECKPOINT_URL", "bus:///var/lib/bridge", "BRIDGE_SHARE", "1/3"}, more...)...)
-	}
-	t.Run("it has a folder of its own, and a name on the bus", func(t *testing.T) {
-		cfg := load(t, shared())
-		if cfg.Share.String() != "1/3" || cfg.CheckpointPath != "/var/lib/bridge/1-of-3" {
-			t.Errorf("share %s has the folder %s", cfg.Share, cfg.CheckpointPath)
-		}
-		if folder := load(t, shared("BRIDGE_CHECKPOINT_URL", "bus:")).CheckpointPath; filepath.Base(folder) != "1-of-3" {
-			t.Errorf("the folder is %s", folder)
-		}
-	})
-	t.Run("without it nothing is another", func(t *testing.T) {
-		cfg := load(t, with("BRIDGE_CHECKPOINT_URL", "bus:///var/lib/bridge"))
-		if cfg.Share.One() || OfShare(cfg) != cfg || cfg.CheckpointPath != "/var/lib/bridge" {
-			t.Errorf("share %s has the folder %s", cfg.Share, cfg.CheckpointPath)
-		}
-	})
-}
-
-// TestWhatNeedsARestart: another share, another bus, by its servers and what else says which one it
-// is, and in a standby group another login.
-func TestWhatNeedsARestart(t *testing.T) {
-	shared := []string{"BRIDGE_CHECKPOINT_URL", "bus:///a", "BRIDGE_SHARE"}
-	domain := []string{"BRIDGE_SINK_URL", "nats://n:4222", "BRIDGE_NATS_STREAM", "S", "BRIDGE_NATS_DOMAIN"}
-	for _, c := range []struct {
-		pairs    []string
-		from, to string
-	}{
-		{shared, "1/3", "2/3"}, {domain, "hub", "spoke"}, {[]string{"BRIDGE_SINK_URL"}, "nats://n:4222", "nats://m:4222"},
-		// A standby group keeps the connection that it began with.
-		{[]string{"BRIDGE_STANDBY", "shop", "BRIDGE_SINK_URL", "kafka://k:9092", "BRIDGE_KAFKA_TLS"}, "false", "true"},
-		{[]string{"BRIDGE_SINK_URL"}, "embedded:", "embedded:/elsewhere"}, {[]string{"BRIDGE_SINK_URL"}, "embedded:/here", "embedded:/elsewhere"},
-	} {
-		is := func(value string) *Config { return load(t, with(append(slices.Clone(c.pairs), value)...)) }
-		variable := c.pairs[len(c.pairs)-1]
-		if _, err := is(c.from).Reloaded(is(c.to)); err == nil || !strings.Contains(err.Error(), variable+": has another value") {
-			t.Errorf("%s from %s to %s: %v", variable, c.from, c.to, err)
-		}
-		if _, err := is(c.from).Reloaded(is(c.from)); err != nil {
-			t.Errorf("%s is %s: %v", variable, c.from, err)
-		}
-	}
-}
-
 // TestTablesOfAShare: each table of a release stream, and of entities that are of their table, is
 // in one share; a stream whose entities may move is in one as a whole; of patterns each share has
 // what matches there.
@@ -194,25 +138,6 @@ func TestTablesOfAShare(t *testing.T) {
 	for table, n := range owners {
 		if n != 1 {
 			t.Errorf("%s has %d owners", table, n)
-		}
-	}
-}
-
-// TestTablesOfAPatternGoWhereTheirRowsSay: DESTINATIONS bounds what a column of the rows may name.
-func TestTablesOfAPatternGoWhereTheirRowsSay(t *testing.T) {
-	const stream = "BRIDGE_STREAM_ORDERS_"
-	for _, c := range []struct{ sink, to, bounds string }{
-		{"kafka://k", "{column:topic}", "orders,bills"},
-		{"kafka://k", "o.{column:topic}", "o.orders"},
-		{"kafka://k", "{table}.{column:topic}", "outbox_1.orders,outbox_eu.orders"},
-		{"nats://n", "{table}.{column:topic}", "outbox_1.*"},
-		{"nats://n", "o.{type}.{column:topic}", "o.OutboxPublishedEvent.orders"},
-		{"nats://n", "o.{key}.{column:topic}", "o.7.orders"},
-	} {
-		cfg := load(t, with("BRIDGE_SINK_URL", c.sink, stream+"TABLE", "outbox_*", stream+"KIND", "release", stream+"PAYLOAD", "payload", stream+"DEAD_LETTER", "dead",
-			stream+"DESTINATION", c.to, stream+"DESTINATIONS", c.bounds))
-		if err := cfg.CanPublish(&cfg.Streams[0], "outbox_1"); err != nil {
-			t.Errorf("%s: %v", c.to, err)
 		}
 	}
 }
