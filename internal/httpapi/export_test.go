@@ -10,6 +10,7 @@ import (
 const MaxResendBytes = maxResendBytes
 
 var (
+	Update           = update
 	ErrResendTimeout = errResendTimeout
 	ResendRequestOf  = resendRequestOf
 )

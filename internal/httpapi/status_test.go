@@ -13,6 +13,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"example.org/bridge/internal/config/configtest"
 	"example.org/bridge/internal/httpapi"
 	"example.org/bridge/internal/httpapi/httpapitest"
 	"example.org/bridge/internal/shard"
@@ -48,63 +49,8 @@ func selected(t *testing.T, d *httpapitest.Daemon, query string) (status httpapi
 	return status, body
 }
 
-func TestSelectionOfShards(t *testing.T) {
-	d := ofManyTables()
-	for _, c := range []struct {
-		query, listed string
-		matching      int
-	}{
-		{"?limit=5", "Orders_1204 Orders_0007 Orders_1300 Orders_0005 Orders_0009 | bills", 2000},
-		{"?limit=2&offset=3", "Orders_0005 Orders_0009 |", 2000},
-		{"?limit=1&offset=5000", "|", 2000},
-		{"?limit=0", "|", 2000},
-		{"?state=waiting", "Orders_0007 Orders_1300 |", 2},
-		{"?contains=ers_120&limit=2", "Orders_1204 Orders_1209 |", 10},
-		{"?stream=bills", "| bills", 0},
-		{"?stream=none", "|", 0},
-	} {
-		t.Run(c.query, func(t *testing.T) {
-			status, body := selected(t, d, c.query)
-			var names []string
-			for _, stream := range status.Streams {
-				var list []string
-				for _, s := range stream.Shards {
-					list = append(list, s.Shard)
-				}
-				names = append(names, strings.Join(list, " "))
-			}
-			sum := status.Streams[0].Summary
-			if got := strings.TrimSpace(strings.Join(names, " | ")); got != c.listed || sum.Matching != c.matching {
-				t.Errorf("lists %q of %d, want %q of %d", got, sum.Matching, c.listed, c.matching)
-			}
-			if sum.Shards != 2000 || sum.States["waiting"] != 2 || sum.States["running"] != 1997 || *sum.LagSeconds != 9 || sum.LagUnknown != 1 {
-				t.Errorf("the summary is not about all shards: %+v", sum)
-			}
-			if strings.Contains(body, `"shards":null`) {
-				t.Error("a list is null")
-			}
-		})
-	}
-	if _, body := httpapitest.Request(t, ofManyTables(), "GET", "/api/v1/status?stream=orders&streams=1&limit=20&examples=0"); len(body) > 40<<10 {
-		t.Errorf("what the page asks for has %d bytes", len(body))
-	}
-	t.Run("what is listed does not change the daemon", func(t *testing.T) {
-		if s := d.State.Streams[0]; len(s.Shards) != 2000 || s.Shards[0].Shard != "Orders_0000" || s.Summary != nil || len(s.Shards[7].Reconcile.LastDryRun.Differences) != 100 {
-			t.Errorf("%d shards, %+v", len(s.Shards), s.Summary)
-		}
-	})
-	t.Run("examples are bounded, deletes first", func(t *testing.T) {
-		status, _ := selected(t, d, "?state=waiting&examples=3")
-		dry, sum := status.Streams[0].Shards[0].Reconcile.LastDryRun, status.Streams[0].Summary.Reconcile.DryRun
-		if len(dry.Differences) != 3 || len(sum.Differences) != 3 || sum.Absent != 30 || sum.Differences[0].What != "deleted" || sum.Differences[0].Shard != "Orders_0007" {
-			t.Errorf("%+v, %+v", dry, sum)
-		}
-	})
-}
-
-// TestSelectionOfStreams: those with a selected table are listed in pages, the worst first, and the
-// totals are about all.
-func TestSelectionOfStreams(t *testing.T) {
+// ofSixStreams is a daemon with streams in several states, of two tables but for one.
+func ofSixStreams() *httpapitest.Daemon {
 	d := &httpapitest.Daemon{State: httpapi.Status{Started: time.Now()}}
 	for i, state := range []shard.State{"running", "waiting", "running", "stopped", "running"} {
 		name := string(rune('a' + i))
@@ -112,40 +58,49 @@ func TestSelectionOfStreams(t *testing.T) {
 		d.State.Streams = append(d.State.Streams, httpapi.StreamStatus{Name: "S" + name, State: state, Shards: shards})
 	}
 	d.State.Streams = append(d.State.Streams, httpapi.StreamStatus{Name: "without", State: "running", Shards: []shard.Status{}})
-	for _, c := range []struct {
-		query, listed    string
-		matching, offset int
-	}{
-		{"streams=3&limit=0", "Sd Sb Sa", 6, 0},
-		{"streams=3&streamOffset=3", "Sc Se without", 6, 3},
-		{"streams=3&streamOffset=9", "", 6, 6},
-		{"streams=0", "", 6, 0},
-		{"streams=9&state=waiting", "Sb", 1, 0},
-		{"streams=9&contains=SHOP.A", "Sa", 1, 0},
-		{"streams=9&contains=sa", "Sa", 1, 0},
-		{"streams=9&contains=out", "without", 1, 0},
-		{"streams=9&contains=_2&state=stopped", "", 0, 0},
-		{"streams=1&stream=Se&state=stopped", "Se", 1, 0},
-		{"streams=1&stream=none", "", 0, 0},
-		{"state=waiting", "Sa Sb Sc Sd Se without", 6, 0},
-	} {
-		t.Run(c.query, func(t *testing.T) {
-			status, _ := selected(t, d, "?"+c.query)
-			var names []string
-			for _, one := range status.Streams {
-				names = append(names, one.Name)
+	return d
+}
+
+// TestSelection: streams with a selected table are listed in pages, the worst first, and so are
+// their tables. Summaries and totals are about all, and what is listed does not change the daemon.
+func TestSelection(t *testing.T) {
+	daemons := map[string]*httpapitest.Daemon{"many tables": ofManyTables(), "six streams": ofSixStreams()}
+	configtest.Recorded(t, "testdata/selection.txt", *httpapi.Update, func(t *testing.T, input []string) string {
+		status, body := selected(t, daemons[input[0]], input[1])
+		if strings.Contains(body, `"shards":null`) {
+			t.Error("a list is null")
+		}
+		var said strings.Builder
+		for _, one := range status.Streams {
+			fmt.Fprint(&said, one.Name, ":")
+			for _, s := range one.Shards {
+				fmt.Fprint(&said, " ", s.Shard)
 			}
-			total := status.Totals
-			if got := strings.Join(names, " "); got != c.listed || total.Matching != c.matching || total.Offset != c.offset {
-				t.Errorf("lists %q, %+v, want %+v", got, total, c)
+			if sum := one.Summary; sum != nil {
+				lag, _ := json.Marshal(sum.LagSeconds)
+				fmt.Fprintf(&said, "; %d of %d tables: %v, lag %s, %d without", sum.Matching, sum.Shards, sum.States, lag, sum.LagUnknown)
 			}
-			if total.Streams != 6 || total.Shards != 10 || total.States["running"] != 8 || total.States["stopped"] != 1 || total.States["waiting"] != 1 {
-				t.Errorf("the totals are not about all: %+v", total)
-			}
-		})
+			fmt.Fprintln(&said)
+		}
+		total := status.Totals
+		fmt.Fprintf(&said, "from %d of %d streams of %d, %d tables: %v\n", total.Offset, total.Matching, total.Streams, total.Shards, total.States)
+		return said.String()
+	})
+	d := daemons["many tables"]
+	if s := d.State.Streams[0]; len(s.Shards) != 2000 || s.Shards[0].Shard != "Orders_0000" || s.Summary != nil || len(s.Shards[7].Reconcile.LastDryRun.Differences) != 100 {
+		t.Errorf("%d shards, %+v", len(s.Shards), s.Summary)
 	}
-	if s := d.State.Streams; s[0].Name != "Sa" || s[0].Summary != nil {
+	if s := daemons["six streams"].State.Streams; s[0].Name != "Sa" || s[0].Summary != nil {
 		t.Error("what is listed changes the daemon")
+	}
+	if _, body := httpapitest.Request(t, ofManyTables(), "GET", "/api/v1/status?stream=orders&streams=1&limit=20&examples=0"); len(body) > 40<<10 {
+		t.Errorf("what the page asks for has %d bytes", len(body))
+	}
+	// Examples are bounded, deletes first.
+	status, _ := selected(t, d, "?state=waiting&examples=3")
+	dry, sum := status.Streams[0].Shards[0].Reconcile.LastDryRun, status.Streams[0].Summary.Reconcile.DryRun
+	if len(dry.Differences) != 3 || len(sum.Differences) != 3 || sum.Absent != 30 || sum.Differences[0].What != "deleted" || sum.Differences[0].Shard != "Orders_0007" {
+		t.Errorf("%+v, %+v", dry, sum)
 	}
 }
 
