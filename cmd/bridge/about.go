@@ -48,7 +48,7 @@ func currentVersion() buildVersion {
 }
 
 func versionCommand(p *process) *cobra.Command {
-	c := newCommand("version", "print the version", "")
+	c := newCommand("version", "print the version")
 	asJSON := c.Flags().Bool("json", false, "print it as JSON")
 	c.RunE = func(*cobra.Command, []string) error {
 		v := currentVersion()
@@ -58,7 +58,7 @@ func versionCommand(p *process) *cobra.Command {
 }
 
 func manCommand(p *process) *cobra.Command {
-	c := newCommand("man", "print the manual page bridge(1)", "")
+	c := newCommand("man", "print the manual page bridge(1)")
 	c.RunE = func(*cobra.Command, []string) error { return p.print(manPage(p.commands(), currentVersion())) }
 	return c
 }
@@ -146,14 +146,7 @@ func roff(line string) string {
 var shells = []string{"bash", "zsh", "fish"}
 
 func completionCommand(p *process) *cobra.Command {
-	c := newCommand("completion <shell>", "print the completion script for bash, zsh or fish", `
-The packages install all three. By hand (bash needs the package
-bash-completion):
-
-  bash   source <(bridge completion bash)
-  zsh    bridge completion zsh > "${fpath[1]}/_bridge"
-  fish   bridge completion fish > ~/.config/fish/completions/bridge.fish
-`)
+	c := newCommand("completion <shell>", "print the completion script for bash, zsh or fish")
 	c.ValidArgs = shells
 	c.RunE = func(c *cobra.Command, args []string) error {
 		switch args[0] {

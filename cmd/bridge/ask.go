@@ -20,16 +20,7 @@ import (
 var healthTimeout = 4 * time.Second
 
 func healthCommand(p *process) *cobra.Command {
-	c := newCommand("health", "ask the running bridge whether it is alive, or ready", `
-It asks the bridge that runs at BRIDGE_HTTP_ADDR (127.0.0.1:8080) and reads only
-BRIDGE_HTTP_TLS_* beside it, so that it can be the health check of a container.
-It asks /livez: whether the loops run, which they do while the database or the
-bus is away. An address for all interfaces means this host. Where the bridge has
-the certificate of BRIDGE_HTTP_TLS_CERT, no name has to be on it.
-
-Exit status: 0 yes, 1 no, with the reasons, or no answer within 4 s, 2 when the
-address is wrong.
-`)
+	c := newCommand("health", "ask the running bridge whether it is alive, or ready")
 	ready := c.Flags().Bool("ready", false, "ask /readyz: whether source and bus can be reached and\nno stream is stopped")
 	return p.asks(c, func(ctx context.Context, bridge *httpapi.Client, _ []string) error {
 		ctx, cancel := context.WithTimeoutCause(ctx, healthTimeout, fmt.Errorf("no answer within %s", healthTimeout))
@@ -57,37 +48,16 @@ address is wrong.
 	})
 }
 
-const pauseDetails = `
-It asks the bridge that runs at BRIDGE_HTTP_ADDR (127.0.0.1:8080); one that
-waits as a standby asks the one that works. The pause is part of the progress:
-it holds after a restart, and with BRIDGE_CHECKPOINT_URL=bus: also in a process
-with another folder. Without bus: a lost folder forgets it.
-`
-
 func pauseCommand(p *process) *cobra.Command {
-	return changePause(p, false, "pause <stream>", "publish nothing of a stream, or of one of its tables", `
-Rows in flight are published first; then nothing of the tables is read or
-published until bridge resume: no rows, no late rows, no updates, no reconcile,
-no dead letters that are resent. Gaps do not age meanwhile. bridge still reads
-its topics, and notices when another process takes over.
-`+pauseDetails+`
-Exit status: 0 paused, 1 not, or rows are still in flight, or another folder
-would not know it, 2 wrong usage.
-`)
+	return changePause(p, false, "pause <stream>", "publish nothing of a stream, or of one of its tables")
 }
 
 func resumeCommand(p *process) *cobra.Command {
-	return changePause(p, true, "resume <stream>", "go on with a stream, or with one of its tables", `
-It ends what bridge pause has begun; that of a stream ends the pauses of its
-tables, too. Each table goes on behind what was published of it.
-`+pauseDetails+`
-Exit status: 0 resumed, 1 not, or another folder would not know it, 2 wrong
-usage.
-`)
+	return changePause(p, true, "resume <stream>", "go on with a stream, or with one of its tables")
 }
 
-func changePause(p *process, resume bool, use, short, details string) *cobra.Command {
-	c := newCommand(use, short, details)
+func changePause(p *process, resume bool, use, short string) *cobra.Command {
+	c := newCommand(use, short)
 	var table string
 	selects(c, &table, "table", "of one `TABLE` alone, as bridge status names it")
 	return p.asks(c, func(ctx context.Context, bridge *httpapi.Client, args []string) error {
@@ -122,21 +92,7 @@ const (
 )
 
 func tailCommand(p *process) *cobra.Command {
-	c := newCommand("tail [<stream>]", "show the events of the running bridge as they go by", `
-It shows the events of a stream, or of all, from now on, as the bus acknowledges
-them: from the bridge that runs at BRIDGE_HTTP_ADDR (127.0.0.1:8080), not from
-the bus. One that waits as a standby asks the one that works. It needs
-BRIDGE_HTTP_TOKEN where it asks another host, because it shows rows.
-
-Each line has the time, the table, the type, the key, the origin (tail, late,
-modified, reconcile, snapshot), the delay since the row's CREATED or MODIFIED,
-and the id of the event, but on a terminal of less than 141 columns. Where
-events come faster than they are shown, some are left out, and their number is
-shown. It holds nothing up.
-
-Exit status: 0 when it was interrupted, 1 no answer, or the bridge has ended, 2
-wrong usage or configuration.
-`)
+	c := newCommand("tail [<stream>]", "show the events of the running bridge as they go by")
 	asJSON := c.Flags().Bool("json", false, "print one JSON object a line, with the published event as\nits value")
 	return p.asks(c, func(ctx context.Context, bridge *httpapi.Client, args []string) error {
 		var failed error

@@ -30,15 +30,7 @@ func unsafeError(blocks, unsafe int) error {
 }
 
 func checkCommand(p *process) *cobra.Command {
-	c := newCommand("check", "look for what is in the way or unsafe, change nothing", `
-It reads the configuration as bridge run does, connects to source, sink and
-checkpoint, and prints what blocks bridge, what is unsafe and what is unwise,
-what to do about it, and the statement or command to type. It writes nothing
-and may run beside a running bridge. docs/findings.md explains each finding.
-
-Exit status: 0 when there are at most warnings and notes, 1 when something
-blocks bridge or is unsafe, 2 when the configuration is wrong.
-`)
+	c := newCommand("check", "look for what is in the way or unsafe, change nothing")
 	asJSON := c.Flags().Bool("json", false, "print the findings as JSON")
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		cfg, err := p.load()
@@ -84,28 +76,7 @@ func differError(report *verify.Report) error {
 }
 
 func verifyCommand(p *process) *cobra.Command {
-	c := newCommand("verify", "compare the whole bus with the tables, change nothing", `
-It reads the bus from its beginning, folds the events per entity, and compares
-that with the tables: events that are missing, stale, extra, altered or out of
-order, links that lead nowhere, messages that the bus acknowledged and lost,
-repeats and where they lie, and what cannot be judged. It reads with code of
-its own, uses no checkpoint, writes nothing and may run beside a running bridge:
-what does not fit is looked at again, up to three times and a second apart,
-before it is reported. A bridge that lags shows as missing rows.
-docs/findings.md explains what it finds.
-
-It can read Kafka and NATS JetStream, and the server of embedded: while bridge
-is stopped, or through the address of ?listen=. Memory: 170 to 200 bytes an
-entity, 56 to 110 bytes a row of a release stream and 20 to 40 a key of it.
-
-What bridge has healed is counted apart and no fault. A stream with a table that
-cannot be read is named and not judged, the others are.
-
-It says when it waits for the bus, and gives up after 30 s without an answer.
-
-Exit status: 0 when nothing is wrong, 1 when something is, a stream could not be
-judged or the comparison failed, 2 when the configuration is wrong.
-`)
+	c := newCommand("verify", "compare the whole bus with the tables, change nothing")
 	examples := 10
 	c.Flags().Func("examples", "how many examples of each finding to print, such as `10`,\nwhich it is without it", func(text string) (err error) {
 		if examples, err = strconv.Atoi(text); err != nil || examples < 0 || examples > 10_000 {
@@ -134,15 +105,7 @@ judged or the comparison failed, 2 when the configuration is wrong.
 }
 
 func schemaCommand(p *process) *cobra.Command {
-	c := newCommand("schema [<stream> ...]", "print what the events look like, for those who consume them", `
-It prints the JSON Schema (draft 2020-12) of each event of each stream, or of
-the streams that are named, by the columns that the tables have now: a JSON
-object with a member for each stream, and in it one for each operation. It
-reads the columns and one row of each table, asks no bus and writes nothing.
-
-Exit status: 0 when it is printed, 1 when a table cannot be read or its columns
-make no event, which leaves out its stream, 2 when the configuration is wrong.
-`)
+	c := newCommand("schema [<stream> ...]", "print what the events look like, for those who consume them")
 	asyncAPI := c.Flags().Bool("asyncapi", false, "print one AsyncAPI 3 document: the servers of the bus, topics\n"+
 		"or subjects, headers, schemas and an example of each event")
 	c.RunE = func(c *cobra.Command, args []string) error {

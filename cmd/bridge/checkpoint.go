@@ -29,14 +29,6 @@ import (
 	"example.org/bridge/source/ledger"
 )
 
-const checkpointDetails = `
-These commands work on the folder of BRIDGE_CHECKPOINT_URL (file:bridge.db) and
-need no other variable. A running bridge holds that folder: stop it first. A
-shard is a table as BRIDGE_STREAM_<NAME>_TABLE names it, with its range filled
-in. With bus: they need all variables of bridge, and change the progress on the
-bus, too: stop all processes, wherever they run.
-`
-
 // lockWait is how long a command waits for another one.
 const lockWait = time.Second
 
@@ -333,7 +325,7 @@ func viewOf(ctx context.Context, s store.Store, image *store.Image, key store.Ke
 }
 
 func checkpointShow(p *process) *cobra.Command {
-	c := newCommand("show", "show how far each shard has been published", checkpointDetails)
+	c := newCommand("show", "show how far each shard has been published")
 	asJSON := c.Flags().Bool("json", false, "print it as JSON, with the gaps")
 	c.RunE = func(c *cobra.Command, _ []string) (err error) {
 		s, err := p.openToShow(c.Context())

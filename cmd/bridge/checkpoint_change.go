@@ -17,17 +17,7 @@ import (
 )
 
 func checkpointSet(p *process) *cobra.Command {
-	c := newCommand("set <stream> <shard> <id>", "make a shard go on after an id", checkpointDetails+`
-Rows up to the id count as published, except for the gaps: ids that were not
-seen yet stay missing, and a row that appears there is published. Rows above the
-id are published, a second time if need be: what the bus has of them does not
-count any more. With the id 0 all rows are published. Without all variables of
-bridge, any name is taken. After a kill only a part may be done: type the
-command again. A release stream goes on with the KEY and the database that are
-configured then.
-Type it where the checkpoint is: a pod without a volume forgets it, unless the
-checkpoint is on the bus (BRIDGE_CHECKPOINT_URL=bus:).
-`)
+	c := newCommand("set <stream> <shard> <id>", "make a shard go on after an id")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		ctx, key := c.Context(), store.Key{Stream: args[0], Shard: args[1]}
 		id, err := strconv.ParseUint(args[2], 10, 64)
@@ -75,13 +65,7 @@ func missing(moved stream.PositionSet) string {
 }
 
 func checkpointMove(p *process) *cobra.Command {
-	c := newCommand("move <stream> <shard> <new-name>", "give the checkpoint of a table to its new name", checkpointDetails+`
-For a table of a release stream that has another name now, as with its source
-(shop.orders is a/shop.orders): it goes on with its position and its gaps, the
-ids that were not seen yet. It has to be the same table. Stop bridge with
-SIGTERM before. The former name has no checkpoint then; to go back, move it
-back.
-`)
+	c := newCommand("move <stream> <shard> <new-name>", "give the checkpoint of a table to its new name")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		ctx, name, from, to := c.Context(), args[0], args[1], args[2]
 		return p.change(ctx, false, name, func(k *kept) (string, error) {
@@ -104,11 +88,7 @@ back.
 }
 
 func checkpointReset(p *process) *cobra.Command {
-	c := newCommand("reset <stream>", "forget a stream: it begins again where START says", checkpointDetails+`
-All shards of the stream lose their checkpoint and begin again where
-BRIDGE_STREAM_<NAME>_START says. What the bus has of the stream does not count
-any more.
-`)
+	c := newCommand("reset <stream>", "forget a stream: it begins again where START says")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		ctx, name := c.Context(), args[0]
 		reset := stream.Reset{Stream: name, Now: time.Now()}
@@ -141,11 +121,7 @@ any more.
 }
 
 func checkpointRebuild(p *process) *cobra.Command {
-	c := newCommand("rebuild <stream>", "have the next start read a stream from the bus again", checkpointDetails+`
-What is kept of the stream is dropped, and the next start makes it again from
-all that the bus has. Rows that are on the bus are not published again; START
-and former set and reset commands hold. A reconcile follows at once.
-`)
+	c := newCommand("rebuild <stream>", "have the next start read a stream from the bus again")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		name := args[0]
 		if cfg, err := p.load(); err == nil && !cfg.Sink.Readable() {

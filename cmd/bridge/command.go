@@ -2,10 +2,12 @@ package main
 
 import (
 	"context"
+	_ "embed" // the details of commands
 	"errors"
 	"fmt"
 	"io"
 	"math"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -48,8 +50,8 @@ func (p *process) commands() *cobra.Command {
 	_ = root.RegisterFlagCompletionFunc("env-file", cobra.FixedCompletions(nil, cobra.ShellCompDirectiveDefault))
 	root.AddCommand(
 		run, demoCommand(p), initCommand(p), checkCommand(p), reloadCommand(p), reconcileCommand(p), pauseCommand(p), resumeCommand(p), republishCommand(p), verifyCommand(p), schemaCommand(p),
-		group("deadletter", "list the rows that the bus refused, or publish them", deadLetterDetails, deadLetterList(p), deadLetterResend(p)),
-		group("checkpoint", "show, set, move, reset or rebuild how far tables are published", checkpointDetails,
+		group("deadletter", "list the rows that the bus refused, or publish them", deadLetterList(p), deadLetterResend(p)),
+		group("checkpoint", "show, set, move, reset or rebuild how far tables are published",
 			checkpointShow(p), checkpointSet(p), checkpointMove(p), checkpointReset(p), checkpointRebuild(p)),
 		statusCommand(p), tailCommand(p), healthCommand(p), versionCommand(p), completionCommand(p), manCommand(p), variablesTopic(),
 	)
@@ -58,14 +60,31 @@ func (p *process) commands() *cobra.Command {
 
 // newCommand returns a command without flags. Its use names the arguments: <each>, [<one more>] or
 // [<any> ...].
-func newCommand(use, short, details string) *cobra.Command {
-	c := &cobra.Command{Use: use, Short: short, Long: strings.ToUpper(short[:1]) + short[1:] + ".\n" + details, Args: takes}
+func newCommand(use, short string) *cobra.Command {
+	name, _, _ := strings.Cut(use, " ")
+	c := &cobra.Command{Use: use, Short: short, Long: strings.ToUpper(short[:1]) + short[1:] + ".\n" + detailsOf(name), Args: takes}
 	c.Flags().SortFlags = false
 	return c
 }
 
-func group(name, short, details string, all ...*cobra.Command) *cobra.Command {
-	c := newCommand(name, short, details)
+// help has the details of commands by their names, each behind "==". "@name" stands for other ones.
+//
+//go:embed help.txt
+var help string
+
+var includes = regexp.MustCompile(`(?m)^@(\w+)$`)
+
+func detailsOf(name string) string {
+	_, text, found := strings.Cut("\n"+help, "\n== "+name+"\n")
+	if !found {
+		return ""
+	}
+	text, _, _ = strings.Cut(text, "\n\n== ")
+	return "\n" + includes.ReplaceAllStringFunc(strings.TrimSpace(text), func(name string) string { return strings.TrimSpace(detailsOf(name[1:])) }) + "\n"
+}
+
+func group(name, short string, all ...*cobra.Command) *cobra.Command {
+	c := newCommand(name, short)
 	c.AddCommand(all...)
 	c.Args = refuseUnknown
 	c.RunE = func(c *cobra.Command, _ []string) error {

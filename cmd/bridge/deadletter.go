@@ -26,16 +26,6 @@ import (
 	"example.org/bridge/sink"
 )
 
-const deadLetterDetails = `
-A dead letter stands for an event that the bus refuses for good, for example
-because it is too large. It lies at the destination of BRIDGE_DEAD_LETTER, names
-stream, table, row and reason, and stays there as long as the bus keeps it,
-whatever became of the row since. These commands read that destination from its
-beginning: Kafka, NATS JetStream, or embedded: while bridge is stopped or
-through its ?listen=. They say when they wait for the bus, and give up after
-30 s without an answer.
-`
-
 type deadLetterJob struct {
 	// stream and shard are empty, row is nil where all are meant.
 	stream, shard string
@@ -101,14 +91,7 @@ func deadLetterViewOf(l *deadletter.Message) deadLetterView {
 }
 
 func deadLetterList(p *process) *cobra.Command {
-	c := newCommand("list", "list the dead letters: rows that the bus refused", deadLetterDetails+`
-A dead letter that is there several times is printed once, with how often. A
-missing topic, subject or stream is an error; where BRIDGE_DEAD_LETTER is not
-set there are none.
-
-Exit status: 0, also when there are none, 1 when the bus could not be read,
-2 wrong usage or configuration.
-`)
+	c := newCommand("list", "list the dead letters: rows that the bus refused")
 	job := &deadLetterJob{}
 	selects(c, &job.stream, "stream", "only the dead letters of this stream, such as `orders`")
 	c.Flags().BoolVar(&job.json, "json", false, "print the dead letters as JSON")
@@ -149,25 +132,7 @@ func deadLettersText(found deadletter.Found) string {
 }
 
 func deadLetterResend(p *process) *cobra.Command {
-	c := newCommand("resend", "publish what is true of those rows now", deadLetterDetails+`
-It reads each row again and has the owner of its table publish what is true of
-it now: the bridge that runs at BRIDGE_HTTP_ADDR (127.0.0.1:8080); one that
-waits as a standby asks the one that works. If nobody listens there, this
-command opens source, sink and checkpoint itself and catches up as bridge run
-does. Give the bus a higher limit first. Without a flag it is about all dead
-letters.
-
-A row of a release stream is published as the same event, with the same id and
-bytes, unless it was changed since: then as the fact that it is now. A row that
-is gone makes no event. In a capability stream an unchanged row is published as
-the same event; else its state is published as a new event that follows the
-refused one, or a delete if the row is gone. If a newer event of the entity
-followed, nothing is published. A second run publishes the same event again, or
-nothing.
-
-Exit status: 0 when nothing is left to do for any dead letter, 1 when something
-is, 2 wrong usage or configuration.
-`)
+	c := newCommand("resend", "publish what is true of those rows now")
 	job := &deadLetterJob{}
 	selects(c, &job.stream, "stream", "only the dead letters of this stream, such as `orders`")
 	selects(c, &job.shard, "shard", "only those of this table, such as `orders_07`")

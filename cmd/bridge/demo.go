@@ -24,17 +24,7 @@ import (
 )
 
 func demoCommand(p *process) *cobra.Command {
-	c := newCommand("demo", "see events within seconds; needs no service and no settings", `
-It needs no service and ignores the environment: a shop writes to an SQLite
-database in a temporary folder, bridge publishes its rows to a NATS server
-inside the process, and the events are printed as they arrive. At the end bridge
-verify compares the tables with the bus, while bridge goes on.
-
-A word beside an event says what noticed it, unless it was the tail: late, its
-id is below published ones; edit, the second cursor; scan, a reconcile.
-
-NO_COLOR turns colours off. Exit status: 0 when nothing is wrong, else 1.
-`)
+	c := newCommand("demo", "see events within seconds; needs no service and no settings")
 	length := 20 * time.Second
 	c.Flags().Func("for", "how long to write, such as `20s` or 5m; Ctrl-C ends it earlier", func(text string) (err error) {
 		if length, err = time.ParseDuration(text); err != nil || length <= 0 {

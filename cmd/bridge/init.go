@@ -21,26 +21,7 @@ import (
 )
 
 func initCommand(p *process) *cobra.Command {
-	c := newCommand("init [<url>] [<table>]", "ask a database about a table, write a file of variables", `
-It reads the columns and indexes of the table and writes a commented file of
-variables for a capability stream of it: the id, KEY by a unique index, CREATED
-and MODIFIED by type and name. Look it through: names do not tell everything,
-and whether rows ever change does not show. Without a table it lists the tables
-of the database.
-
-Without a URL the database is that of BRIDGE_SOURCE_URL or
-BRIDGE_SOURCE_URL_FILE, from the environment or --env-file. Give a password so:
-others on the host can see the words of a command.
-
-  BRIDGE_SOURCE_URL_FILE=url.txt bridge init <table>
-
-The file that is written holds the URL or names its file, and only its owner may
-read it. A file that is there is left alone.
-
-Exit status: 0 when the file is written or the tables are listed, 1 when the
-database cannot be asked, the table fits no stream or the file is there, 2 when
-the URL is wrong.
-`)
+	c := newCommand("init [<url>] [<table>]", "ask a database about a table, write a file of variables")
 	out := c.Flags().String("out", "bridge.env", "the `FILE` to write")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		url, command := "", "bridge init <table>"

@@ -229,14 +229,7 @@ func (p *process) newLogger(level slog.Leveler, format string) *slog.Logger {
 }
 
 func runCommand(p *process) *cobra.Command {
-	c := newCommand("run", "tail the streams and publish them (default)", `
-SIGTERM or SIGINT stops it within BRIDGE_SHUTDOWN_TIMEOUT, with status 0. A
-second signal stops it at once, with status 1; nothing is lost. SIGHUP reloads
-the configuration, as bridge reload does.
-
-The configuration comes from the environment; docs/configuration.md describes
-it. All variables follow.
-`)
+	c := newCommand("run", "tail the streams and publish them (default)")
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		cfg, err := p.load()
 		if err != nil {
@@ -298,21 +291,9 @@ func appBuild() app.Build {
 }
 
 func reloadCommand(p *process) *cobra.Command {
-	return p.asks(newCommand("reload", "have the running bridge read its configuration again", `
-It asks the bridge that runs at BRIDGE_HTTP_ADDR (127.0.0.1:8080), which reads
-the file of --env-file or BRIDGE_ENV_FILE again; its environment stays as it was
-at its start. Streams that are new begin, those that are gone end, and the
-others go on: each where it was. SIGHUP does the same.
-
-If the new configuration is wrong, all that is wrong is printed, and the former
-one goes on. So it does where one of these variables has changed, which needs a
-restart:
-
-  `+strings.Join(config.NeedRestart(), "\n  ")+`
-
-Exit status: 0 when the new configuration is in force, 1 when it is not, 2 wrong
-usage.
-`), func(ctx context.Context, bridge *httpapi.Client, _ []string) error {
+	c := newCommand("reload", "have the running bridge read its configuration again")
+	c.Long = strings.Replace(c.Long, "NEED_RESTART", strings.Join(config.NeedRestart(), "\n  "), 1)
+	return p.asks(c, func(ctx context.Context, bridge *httpapi.Client, _ []string) error {
 		done, err := bridge.Reload(ctx)
 		if errors.Is(err, syscall.ECONNREFUSED) {
 			return fmt.Errorf("%w: if it was changed since bridge began, change it back, or restart bridge: it needs a restart", err)

@@ -32,29 +32,7 @@ type reconcileJob struct {
 }
 
 func reconcileCommand(p *process) *cobra.Command {
-	c := newCommand("reconcile [<stream> ...]", "compare tables with what was published, publish the rest", `
-It reads the whole tables of the named streams, or of all streams, compares them
-with what was published, and publishes the difference: rows that were missed,
-rows that were updated in place, entities whose row is gone. Of a release stream
-it reads only ids that were not published and are no longer polled; bridge
-verify compares the whole table. It asks the bridge that runs at
-BRIDGE_HTTP_ADDR (127.0.0.1:8080) for that and waits until it is done; one that
-waits as a standby asks the one that works. If nobody listens there it opens
-source, sink and checkpoint itself, says so, catches up as bridge run does,
-which publishes what was not published yet, reconciles once, and ends. PUBLISHED
-counts all of that. docs/reference.md explains what it finds.
-
-While suspiciously many entities are gone no delete is published. Look at the
-table first, and run it again with --allow-deletes only when the table is right.
-What can be wrong: the source is another database or a replica that lags,
-or the table was truncated, exchanged, or restored from an old copy.
-
-While it waits it says for what. It gives up when source or bus have not
-answered for 30 s, and compares no table whose tail stands still for as long.
-
-Exit status: 0 when the streams were reconciled, 1 when deletes were held back
-or a reconcile failed, 2 wrong usage or configuration.
-`)
+	c := newCommand("reconcile [<stream> ...]", "compare tables with what was published, publish the rest")
 	var job reconcileJob
 	c.Flags().BoolVar(&job.mode.DryRun, "dry-run", false, "print the differences, publish and save nothing")
 	c.Flags().BoolVar(&job.mode.AllowDeletes, "allow-deletes", false, "publish deletes however many there are, and let a\nstream go on whose table uses its ids again")

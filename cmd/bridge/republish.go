@@ -19,27 +19,7 @@ import (
 )
 
 func republishCommand(p *process) *cobra.Command {
-	c := newCommand("republish <stream>", "publish rows again that were published, or show how far that is", `
-Each row is read again and published beside the tail, with the id that its
-event had and the header bridge-origin: republish. Of a capability stream it is
-the last event of the entity; if its row has changed since, that is published
-instead. Rows that the tail has yet to publish are left to it, and rows that
-are gone are left out.
-
-With --all it is the full list of a capability stream: all of its entities,
-between boundaries that tell consumers in each partition where the list begins
-and ends, so that they replace what they hold.
-
-Without rows, it shows how far the last request is. One request a table runs
-at a time. It is part of the progress: it goes on after a kill and, with
-BRIDGE_CHECKPOINT_URL=bus:, with another folder.
-
-It asks the bridge that runs at BRIDGE_HTTP_ADDR (127.0.0.1:8080); one that
-waits as a standby asks the one that works.
-
-Exit status: 0 asked, shown or cancelled, 1 not, or the last request failed, or
-another folder would not know it, 2 wrong usage.
-`)
+	c := newCommand("republish <stream>", "publish rows again that were published, or show how far that is")
 	var r httpapi.RepublishRequest
 	var rate int
 	flags := c.Flags()

@@ -28,20 +28,7 @@ import (
 const watchEvery = 2 * time.Second
 
 func statusCommand(p *process) *cobra.Command {
-	c := newCommand("status", "show the running bridge: its shards, its standby group", `
-It asks the bridge that runs at BRIDGE_HTTP_ADDR (127.0.0.1:8080) and reads only
-BRIDGE_HTTP_TLS_* beside it. It prints who works and who waits of a standby
-group, and each table with its state, position, lag, ids below the position
-without a row, and last reconcile; then what does not answer, why a table does
-not run, and what to do about it. Of up to 20 tables it says more.
-
-With --all it asks several processes, such as those of all shares, and shows
-their tables as one list. A name stands for all its addresses, as that of a
-headless service does. The port is that of BRIDGE_HTTP_ADDR where none is given.
-
-Exit status: 0 it answered, 1 no answer or no such stream, or with --all, one of
-the processes or shares has not answered, 2 when the address is wrong.
-`)
+	c := newCommand("status", "show the running bridge: its shards, its standby group")
 	one := selection{}
 	selects(c, &one.stream, "stream", "show this stream alone, a `NAME`")
 	selects(c, &one.state, "state", "show tables in this `STATE` alone, such as stopped")
