@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"log/slog"
 	"maps"
@@ -17,7 +16,6 @@ import (
 	"example.org/bridge/internal/check"
 	"example.org/bridge/internal/config"
 	"example.org/bridge/internal/inspect"
-	"example.org/bridge/internal/shard"
 	"example.org/bridge/tests/must"
 )
 
@@ -170,51 +168,6 @@ func TestAReloadOfOtherVariables(t *testing.T) {
 // now, and says what a reload that reached the bridge would say.
 func TestAReloadAtAnAddressThatChanged(t *testing.T) {
 	mustCall(t, newShop(t).env, exitFailed, "BRIDGE_HTTP_ADDR is the same here and there: if it was changed since bridge began, change it back, or restart bridge", "reload")
-}
-
-// TestDeadLettersOfAShop has rows that are larger than any message of the server inside the
-// process.
-func TestDeadLettersOfAShop(t *testing.T) {
-	t.Parallel()
-	s := newShop(t)
-	s.env["BRIDGE_DEAD_LETTER"] = "eiffel.dead"
-	s.env["BRIDGE_RECONCILE_INTERVAL"] = "1h"
-	s.call(exitFailed, "there is no folder", "deadletter list")
-	s.exec("UPDATE orders SET name = id || hex(zeroblob(4200000)) WHERE id IN (7, 8)")
-	s.env["BRIDGE_STREAM_ORDERS_KEY"] = "id"
-	s.call(exitFine, "", "reconcile")
-	s.call(exitFine, "orders orders 7 7 OrdersAddedEvent", "deadletter list")
-	got := outcome{}.call(s.env, "deadletter", "list", "--json")
-	var list deadLetterReport
-	if err := json.Unmarshal([]byte(got.out), &list); err != nil || len(list.DeadLetters) != 2 || list.Others != 0 || list.DeadLetters[1].Count != 1 ||
-		list.DeadLetters[1].RowID != 8 || list.DeadLetters[1].First.IsZero() || list.DeadLetters[1].Size < 8_400_000 {
-		t.Errorf("%v: %.400s %s", err, got.out, got.err)
-	}
-	// They are still too large.
-	s.call(exitFailed, "2 dead letters: 2 refused", "deadletter resend")
-
-	s.exec("UPDATE orders SET name = 'small' WHERE id = 7")
-	s.exec("DELETE FROM orders WHERE id = 8")
-	path := strings.TrimPrefix(s.env["BRIDGE_CHECKPOINT_URL"], "file:")
-	before := contents(t, path)
-	s.call(exitFine, "2 dead letters: 2 published dry run: nothing was published", "deadletter resend --dry-run")
-	if contents(t, path) != before {
-		t.Error("a dry run has changed the checkpoint")
-	}
-	s.call(exitFine, "published: OrdersModifiedEvent", "deadletter resend --stream orders --shard orders --row 7")
-	got = outcome{}.call(s.env, "deadletter", "resend", "--json")
-	var sent sentList
-	if err := json.Unmarshal([]byte(got.out), &sent); err != nil || !sent.Good || len(sent.DeadLetters) != 2 || sent.DeadLetters[0].State != shard.ResendDone || sent.DeadLetters[0].SentEvent != "" ||
-		sent.DeadLetters[1].State != shard.ResendPublished || sent.DeadLetters[1].SentType != "OrdersDeletedEvent" {
-		t.Errorf("%v: %s %s", err, got.out, got.err)
-	}
-	s.call(exitFine, "there are no dead letters", "deadletter resend --row 9")
-
-	s.env["BRIDGE_CHECKPOINT_URL"] += ".other"
-	s.env["BRIDGE_SINK_URL"] = "embedded://" + filepath.Join(filepath.Dir(path), "nats")
-	s.call(exitFailed, "there is no checkpoint at", "deadletter resend")
-	s.env["BRIDGE_STREAM_ORDERS_TABLE"] = "other"
-	s.call(exitFailed, "2 dead letters: 2 left", "deadletter resend")
 }
 
 func TestDeadLettersOfARunningServerInside(t *testing.T) {
