@@ -74,6 +74,14 @@ type operation struct {
 	run    func(w *stateWriter, ctx context.Context) error
 }
 
+// there are the conditions of an entity that has a row, shown those of one that has one in a table
+// without the column hidden.
+var (
+	there = []Condition{Live, Tombstone, Filtered}
+	shown = []Condition{Live, Tombstone}
+	live  = []Condition{Live}
+)
+
 var operations = map[Change]operation{
 	Insert:     {6, bring("INSERT", func(w *stateWriter) []*stateEntity { return w.newcomers(1) })},
 	InsertMany: {1, bring("INSERT", func(w *stateWriter) []*stateEntity { return w.newcomers(2 + w.rng.IntN(6)) })},
@@ -91,59 +99,34 @@ var operations = map[Change]operation{
 		}
 		return now
 	})},
-	ReplaceSame: {2, bring("REPLACE", func(w *stateWriter) []*stateEntity {
-		if e := w.pick(Live); e != nil {
-			return []*stateEntity{e.renewed(e.state)}
-		}
-		return nil
+	ReplaceSame: {2, one(live, func(w *stateWriter, ctx context.Context, e *stateEntity) error {
+		return w.bring(ctx, "REPLACE", e.renewed(e.state))
 	})},
 	ReplaceMany:    {2, bring("REPLACE", func(w *stateWriter) []*stateEntity { return w.replaced(2 + w.rng.IntN(6)) })},
 	ReplaceOld:     {1, bring("REPLACE", func(w *stateWriter) []*stateEntity { return w.withOldID(w.replaced(1)) })},
 	ReplaceCrossed: {1, replaceCrossed},
 
-	Update:       {14, update(func(w *stateWriter, e *stateEntity) edit { return w.toState(e, w.newState(), true) }, Live, Tombstone)},
-	UpdateSilent: {8, update(func(w *stateWriter, e *stateEntity) edit { return w.toState(e, w.newState(), false) }, Live, Tombstone)},
-	Flap:         {12, flap},
-	Heartbeat: {12, update(func(w *stateWriter, e *stateEntity) edit {
+	Update:       {14, update(shown, func(w *stateWriter, e *stateEntity) edit { return w.toState(e, w.newState(), true) })},
+	UpdateSilent: {8, update(shown, func(w *stateWriter, e *stateEntity) edit { return w.toState(e, w.newState(), false) })},
+	Flap:         {12, one(live, flap)},
+	Heartbeat: {12, update(shown, func(_ *stateWriter, e *stateEntity) edit {
 		return edit{set: "deleted = deleted" + touched(true), now: []*stateEntity{e.with(e.condition, e.state)}}
-	}, Live, Tombstone)},
+	})},
 
-	SoftDelete: {3, update(func(w *stateWriter, e *stateEntity) edit {
-		return edit{set: "deleted = 1" + touched(true), now: []*stateEntity{e.with(Tombstone, e.state)}}
-	}, Live)},
-	Revive: {2, update(func(w *stateWriter, e *stateEntity) edit {
-		return edit{set: "deleted = 0" + touched(w.coin()), now: []*stateEntity{e.with(Live, e.state)}}
-	}, Tombstone)},
-	Delete: {3, func(w *stateWriter, ctx context.Context) error {
-		if e := w.pick(Live, Tombstone, Filtered); e != nil {
-			return w.remove(ctx, e)
-		}
-		return nil
-	}},
-	Reinsert: {3, reinsert},
-	Purge:    {1, purge},
-	Rename:   {2, update(func(w *stateWriter, e *stateEntity) edit { return w.rename(e, w.fresh()) }, Live, Tombstone)},
-	Recase: {2, update(func(w *stateWriter, e *stateEntity) edit {
+	SoftDelete: {3, turn(live, "deleted = 1", Tombstone, true)}, Revive: {2, turn([]Condition{Tombstone}, "deleted = 0", Live, false)},
+	Delete: {3, one(there, (*stateWriter).remove)}, Reinsert: {3, one(there, reinsert)}, Purge: {1, purge},
+	Rename: {2, update(shown, func(w *stateWriter, e *stateEntity) edit { return w.rename(e, w.fresh()) })},
+	Recase: {2, update(shown, func(w *stateWriter, e *stateEntity) edit {
 		name := w.alike(e.name)
 		if other := w.byName[compared(name)]; name == e.name || other != nil && other != e {
 			return edit{}
 		}
 		return w.rename(e, name)
-	}, Live, Tombstone)},
+	})},
 
-	Hop: {0, hop}, HopBack: {0, hopBack}, HopInTwo: {0, hopInTwo}, HopOverlapping: {0, hopOverlapping}, Swap: {0, swap},
-	GiveUp: {0, func(w *stateWriter, ctx context.Context) error {
-		if e := w.pick(Live, Tombstone, Filtered); e != nil {
-			return w.together(ctx, nil, w.drop(e), w.put(w.moved(e, w.elsewhere(e))))
-		}
-		return nil
-	}},
-	Hide: {0, update(func(_ *stateWriter, e *stateEntity) edit {
-		return edit{set: "hidden = 1" + touched(true), now: []*stateEntity{e.with(Filtered, e.state)}}
-	}, Live)},
-	Show: {0, update(func(_ *stateWriter, e *stateEntity) edit {
-		return edit{set: "hidden = 0" + touched(true), now: []*stateEntity{e.with(Live, e.state)}}
-	}, Filtered)},
+	Hop: {0, one(there, hop)}, HopBack: {0, one(live, hopBack)}, HopInTwo: {0, one(live, hopInTwo)},
+	HopOverlapping: {0, one(live, hopOverlapping)}, Swap: {0, one(live, swap)}, GiveUp: {0, one(there, giveUp)},
+	Hide: {0, turn(live, "hidden = 1", Filtered, true)}, Show: {0, turn([]Condition{Filtered}, "hidden = 0", Live, true)},
 }
 
 // EveryChange returns a mix of all changes to entities in one table, in which entities live about
@@ -160,15 +143,24 @@ func EveryChange() map[Change]int {
 
 func (w *stateWriter) coin() bool { return w.rng.IntN(2) == 0 }
 
-func bring(verb string, of func(w *stateWriter) []*stateEntity) func(*stateWriter, context.Context) error {
-	return func(w *stateWriter, ctx context.Context) error { return w.bring(ctx, verb, of(w)) }
+// one returns what does something with an entity in one of the conditions.
+func one(conditions []Condition, do func(*stateWriter, context.Context, *stateEntity) error) func(*stateWriter, context.Context) error {
+	return func(w *stateWriter, ctx context.Context) error {
+		if e := w.pick(conditions...); e != nil {
+			return do(w, ctx, e)
+		}
+		return nil
+	}
 }
 
-func (w *stateWriter) bring(ctx context.Context, verb string, entities []*stateEntity) error {
+func bring(verb string, of func(w *stateWriter) []*stateEntity) func(*stateWriter, context.Context) error {
+	return func(w *stateWriter, ctx context.Context) error { return w.bring(ctx, verb, of(w)...) }
+}
+
+func (w *stateWriter) bring(ctx context.Context, verb string, entities ...*stateEntity) error {
 	if len(entities) == 0 {
 		return nil
 	}
-	begun := time.Now()
 	var now []*stateEntity
 	// Those whose rows they take, which compare as equal and differ.
 	for _, e := range entities {
@@ -176,11 +168,20 @@ func (w *stateWriter) bring(ctx context.Context, verb string, entities []*stateE
 			now = append(now, was.with(Absent, 0))
 		}
 	}
-	return w.resolve(ctx, w.write(ctx, verb, w.opts.DB, entities...), begun, append(now, entities...)...)
+	return w.commit(ctx, w.write(verb, entities...), append(now, entities...)...)
+}
+
+// step is a statement.
+type step func(ctx context.Context, db execer) error
+
+// commit runs a statement, and records what it makes of entities.
+func (w *stateWriter) commit(ctx context.Context, one step, now ...*stateEntity) error {
+	begun := time.Now()
+	return w.resolve(ctx, one(ctx, w.opts.DB), begun, now...)
 }
 
 // Without an error the ids of entities are set.
-func (w *stateWriter) write(ctx context.Context, verb string, db execer, entities ...*stateEntity) error {
+func (w *stateWriter) write(verb string, entities ...*stateEntity) step {
 	own, hidden := entities[0].id != 0, entities[0].condition == Filtered
 	names := append([]string{"app", "name", "deleted"}, stateColumns...)
 	if own {
@@ -199,17 +200,19 @@ func (w *stateWriter) write(ctx context.Context, verb string, db execer, entitie
 			args = append(args, true)
 		}
 	}
-	result, err := db.ExecContext(ctx, insertInto(verb, entities[0].table, names, len(entities)), args...)
-	if err != nil || own {
+	return func(ctx context.Context, db execer) error {
+		result, err := db.ExecContext(ctx, insertInto(verb, entities[0].table, names, len(entities)), args...)
+		if err != nil || own {
+			return err
+		}
+		// A statement that names its rows takes its ids one behind the other, as far apart as the
+		// server hands them out.
+		first, err := result.LastInsertId()
+		for i, e := range entities {
+			e.id = uint64(first) + uint64(i)*w.step
+		}
 		return err
 	}
-	// A statement that names its rows takes its ids one behind the other, as far apart as the
-	// server hands them out.
-	first, err := result.LastInsertId()
-	for i, e := range entities {
-		e.id = uint64(first) + uint64(i)*w.step
-	}
-	return err
 }
 
 // replaceCrossed locks one entity, lets a REPLACE of it and of another one take its ids and wait,
@@ -232,9 +235,9 @@ func replaceCrossed(w *stateWriter, ctx context.Context) error {
 		return err
 	}
 	begun, waited := time.Now(), make(chan error, 1)
-	go func() { waited <- w.write(ctx, "REPLACE", w.opts.DB, lower...) }()
+	go func() { waited <- w.write("REPLACE", lower...)(ctx, w.opts.DB) }()
 	_ = backoff.Pause(ctx, crossing) // a statement says that ctx has ended
-	if err := w.write(ctx, "REPLACE", tx, higher); err != nil {
+	if err := w.write("REPLACE", higher)(ctx, tx); err != nil {
 		_ = tx.finish(ctx, "ROLLBACK") // what failed here has not happened
 		if err := w.resolve(ctx, <-waited, begun, lower...); err != nil {
 			return err
@@ -260,22 +263,26 @@ type edit struct {
 	now  []*stateEntity
 }
 
-func update(of func(w *stateWriter, e *stateEntity) edit, conditions ...Condition) func(*stateWriter, context.Context) error {
-	return func(w *stateWriter, ctx context.Context) error {
-		if e := w.pick(conditions...); e != nil {
-			return w.edit(ctx, e, of(w, e))
-		}
-		return nil
-	}
+func update(conditions []Condition, of func(w *stateWriter, e *stateEntity) edit) func(*stateWriter, context.Context) error {
+	return one(conditions, func(w *stateWriter, ctx context.Context, e *stateEntity) error { return w.edit(ctx, e, of(w, e)) })
+}
+
+// turn has a row of one condition have another one, by an assignment that touches it always or by
+// chance.
+func turn(from []Condition, set string, to Condition, always bool) func(*stateWriter, context.Context) error {
+	return update(from, func(w *stateWriter, e *stateEntity) edit {
+		return edit{set: set + touched(always || w.coin()), now: []*stateEntity{e.with(to, e.state)}}
+	})
 }
 
 func (w *stateWriter) edit(ctx context.Context, e *stateEntity, to edit) error {
 	if to.set == "" {
 		return nil
 	}
-	begun := time.Now()
-	_, err := w.opts.DB.ExecContext(ctx, "UPDATE "+e.table+" SET "+to.set+ofEntity, append(to.args, e.app, e.name)...)
-	return w.resolve(ctx, err, begun, to.now...)
+	return w.commit(ctx, func(ctx context.Context, db execer) error {
+		_, err := db.ExecContext(ctx, "UPDATE "+e.table+" SET "+to.set+ofEntity, append(to.args, e.app, e.name)...)
+		return err
+	}, to.now...)
 }
 
 func (w *stateWriter) toState(e *stateEntity, state uint64, touch bool) edit {
@@ -288,11 +295,7 @@ func (w *stateWriter) rename(e *stateEntity, name string) edit {
 	return edit{set: "name = ?" + touched(w.coin()), args: []any{name}, now: []*stateEntity{e.with(Absent, 0), other}}
 }
 
-func flap(w *stateWriter, ctx context.Context) error {
-	e := w.pick(Live)
-	if e == nil {
-		return nil
-	}
+func flap(w *stateWriter, ctx context.Context, e *stateEntity) error {
 	if e.other == 0 {
 		e.other = w.newState()
 	}
@@ -310,8 +313,7 @@ func flap(w *stateWriter, ctx context.Context) error {
 }
 
 func (w *stateWriter) remove(ctx context.Context, e *stateEntity) error {
-	begun := time.Now()
-	return w.resolve(ctx, deleteRows(ctx, w.opts.DB, 1, "DELETE FROM "+e.table+ofEntity, e.app, e.name), begun, e.with(Absent, 0))
+	return w.commit(ctx, e.drop(), e.with(Absent, 0))
 }
 
 // It removes up to 8 rows.
@@ -319,31 +321,33 @@ func purge(w *stateWriter, ctx context.Context) error {
 	if len(w.there) < 2*recent {
 		return nil
 	}
-	begun := time.Now()
 	var now []*stateEntity
 	byID := func(a, b *stateEntity) int { return cmp.Compare(a.id, b.id) }
 	for _, e := range slices.SortedFunc(slices.Values(w.there), byID)[:1+w.rng.IntN(recent)] {
 		now = append(now, e.with(Absent, 0))
 	}
 	highest := now[len(now)-1].id
-	return w.resolve(ctx, deleteRows(ctx, w.opts.DB, len(now), "DELETE FROM "+w.opts.Tables[0]+" WHERE app = ? AND id <= ?", w.app, highest), begun, now...)
+	return w.commit(ctx, func(ctx context.Context, db execer) error {
+		return deleteRows(ctx, db, len(now), "DELETE FROM "+w.opts.Tables[0]+" WHERE app = ? AND id <= ?", w.app, highest)
+	}, now...)
 }
 
 // In one transaction, so that the entity is never gone, or in two commits.
-func reinsert(w *stateWriter, ctx context.Context) error {
-	e := w.pick(Live, Tombstone, Filtered)
-	if e == nil {
-		return nil
-	}
+func reinsert(w *stateWriter, ctx context.Context, e *stateEntity) error {
 	again := e.renewed(e.state)
 	if w.coin() {
 		again.state = w.newState()
 	}
 	if w.coin() {
-		if err := w.remove(ctx, e); err != nil {
-			return err
-		}
-		return w.bring(ctx, "INSERT", []*stateEntity{again})
+		return w.inTwo(ctx, e, again)
 	}
-	return w.together(ctx, []*stateEntity{again}, w.drop(e), w.put(again))
+	return w.together(ctx, []*stateEntity{again}, e.drop(), w.write("INSERT", again))
+}
+
+// inTwo has no table have the row for a moment.
+func (w *stateWriter) inTwo(ctx context.Context, e, again *stateEntity) error {
+	if err := w.remove(ctx, e); err != nil {
+		return err
+	}
+	return w.bring(ctx, "INSERT", again)
 }

@@ -25,19 +25,13 @@ func (w *Capabilities) HopTo(ctx context.Context, table string) error {
 	o.change = Hop
 	now := o.moved(o.there[0], table)
 	now.state = o.newState()
-	return o.together(ctx, []*stateEntity{now}, o.drop(o.there[0]), o.put(now))
+	return o.together(ctx, []*stateEntity{now}, o.there[0].drop(), o.write("INSERT", now))
 }
 
-type step func(ctx context.Context, tx *session) error
-
-func (w *stateWriter) drop(e *stateEntity) step {
-	return func(ctx context.Context, tx *session) error {
-		return deleteRows(ctx, tx, 1, "DELETE FROM "+e.table+ofEntity, e.app, e.name)
+func (e *stateEntity) drop() step {
+	return func(ctx context.Context, db execer) error {
+		return deleteRows(ctx, db, 1, "DELETE FROM "+e.table+ofEntity, e.app, e.name)
 	}
-}
-
-func (w *stateWriter) put(e *stateEntity) step {
-	return func(ctx context.Context, tx *session) error { return w.write(ctx, "INSERT", tx, e) }
 }
 
 // together runs some statements in a transaction, few of which stay open for up to a second. now is
@@ -69,14 +63,15 @@ func (w *stateWriter) together(ctx context.Context, now []*stateEntity, steps ..
 	return w.resolve(ctx, tx.finish(ctx, "COMMIT"), begun, now...)
 }
 
-func (w *stateWriter) elsewhere(e *stateEntity) (table string) {
-	for table = e.table; table == e.table; {
+// elsewhere returns an entity as it is in another table, by chance in another state.
+func (w *stateWriter) elsewhere(e *stateEntity) *stateEntity {
+	table := e.table
+	for table == e.table {
 		table = w.opts.Tables[w.rng.IntN(len(w.opts.Tables))]
 	}
-	return table
+	return w.moved(e, table)
 }
 
-// The copy is by chance in another state.
 func (w *stateWriter) moved(e *stateEntity, table string) *stateEntity {
 	m := e.with(e.condition, e.state)
 	m.table, m.id = table, 0
@@ -86,63 +81,45 @@ func (w *stateWriter) moved(e *stateEntity, table string) *stateEntity {
 	return m
 }
 
-func (w *stateWriter) hop(ctx context.Context, e *stateEntity, table string) error {
-	now := w.moved(e, table)
-	return w.together(ctx, []*stateEntity{now}, w.drop(e), w.put(now))
+func hop(w *stateWriter, ctx context.Context, e *stateEntity) error {
+	now := w.elsewhere(e)
+	return w.together(ctx, []*stateEntity{now}, e.drop(), w.write("INSERT", now))
 }
 
-func hop(w *stateWriter, ctx context.Context) error {
-	if e := w.pick(Live, Tombstone, Filtered); e != nil {
-		return w.hop(ctx, e, w.elsewhere(e))
-	}
-	return nil
-}
-
-func hopBack(w *stateWriter, ctx context.Context) error {
-	e := w.pick(Live)
-	if e == nil {
-		return nil
-	}
+func hopBack(w *stateWriter, ctx context.Context, e *stateEntity) error {
 	from := e.table
-	if err := w.hop(ctx, e, w.elsewhere(e)); err != nil {
+	if err := hop(w, ctx, e); err != nil {
 		return err
 	}
-	return w.hop(ctx, e, from)
+	now := w.moved(e, from)
+	return w.together(ctx, []*stateEntity{now}, e.drop(), w.write("INSERT", now))
 }
 
-func hopInTwo(w *stateWriter, ctx context.Context) error {
-	e := w.pick(Live)
-	if e == nil {
-		return nil
-	}
-	now := w.moved(e, w.elsewhere(e))
-	if err := w.remove(ctx, e); err != nil {
-		return err
-	}
-	return w.bring(ctx, "INSERT", []*stateEntity{now})
+func hopInTwo(w *stateWriter, ctx context.Context, e *stateEntity) error {
+	return w.inTwo(ctx, e, w.elsewhere(e))
 }
 
-func hopOverlapping(w *stateWriter, ctx context.Context) error {
-	e := w.pick(Live)
-	if e == nil {
-		return nil
-	}
+func hopOverlapping(w *stateWriter, ctx context.Context, e *stateEntity) error {
 	former := *e
-	if err := w.bring(ctx, "INSERT", []*stateEntity{w.moved(e, w.elsewhere(e))}); err != nil {
+	if err := w.bring(ctx, "INSERT", w.elsewhere(e)); err != nil {
 		return err
 	}
 	for {
-		if err := deleteRows(ctx, w.opts.DB, 1, "DELETE FROM "+former.table+ofEntity, former.app, former.name); !isConflict(err) {
+		if err := former.drop()(ctx, w.opts.DB); !isConflict(err) {
 			return err
 		}
 	}
 }
 
-func swap(w *stateWriter, ctx context.Context) error {
-	e, other := w.pick(Live), w.pick(Live)
-	if e == nil || other == nil || e.table == other.table {
+func swap(w *stateWriter, ctx context.Context, e *stateEntity) error {
+	other := w.pick(Live)
+	if other == nil || e.table == other.table {
 		return nil
 	}
 	now := []*stateEntity{w.moved(e, other.table), w.moved(other, e.table)}
-	return w.together(ctx, now, w.drop(e), w.drop(other), w.put(now[0]), w.put(now[1]))
+	return w.together(ctx, now, e.drop(), other.drop(), w.write("INSERT", now[0]), w.write("INSERT", now[1]))
+}
+
+func giveUp(w *stateWriter, ctx context.Context, e *stateEntity) error {
+	return w.together(ctx, nil, e.drop(), w.write("INSERT", w.elsewhere(e)))
 }

@@ -85,7 +85,7 @@ func (w *Capabilities) Create(ctx context.Context) error {
 		writer.change = InsertMany
 		left := w.opts.Entities*(i+1)/w.opts.Writers - w.opts.Entities*i/w.opts.Writers
 		for ; left > 0; left -= insertRows {
-			if err := writer.bring(ctx, "INSERT", writer.newcomers(min(left, insertRows))); err != nil {
+			if err := writer.bring(ctx, "INSERT", writer.newcomers(min(left, insertRows))...); err != nil {
 				return fmt.Errorf("fill %v: %w", w.opts.Tables, err)
 			}
 		}
