@@ -96,7 +96,7 @@ func endure(t *testing.T, b *world.Bus, o world.Options) {
 		isKilled(t, server)
 		arrives(p)
 	}
-	world.Eventually(t, 2*time.Minute, "enough commits", func() bool { return w.Rows.Record().Sums().Commits >= worldCommits })
+	world.Eventually(t, 2*time.Minute, "enough commits", func() bool { return w.Rows.Sums().Commits >= worldCommits })
 	commitsLate(p)
 	arrives(p)
 	stop()
@@ -106,7 +106,7 @@ func endure(t *testing.T, b *world.Bus, o world.Options) {
 			t.Errorf("the writers have made no %s", change)
 		}
 	}
-	if s := w.Rows.Record().Sums(); s.Rollbacks == 0 || s.Burned == 0 {
+	if s := w.Rows.Sums(); s.Rollbacks == 0 || s.Burned == 0 {
 		t.Errorf("the writers have rolled back or burned nothing: %+v", s)
 	}
 	if f := p.MustHold(p.MostRepeats(cuts), world.Expect{}); f.Late == 0 {

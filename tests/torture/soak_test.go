@@ -215,7 +215,7 @@ func (tr soakTrial) judge(judged *world.Sections, s *section) {
 }
 
 func (tr soakTrial) written() int {
-	n := tr.World.Rows.Record().Sums().Rows
+	n := tr.World.Rows.Sums().Rows
 	for _, count := range tr.World.Entities.Sums() {
 		n += count
 	}

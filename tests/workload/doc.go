@@ -1,7 +1,7 @@
 // Package workload writes to a database as the applications do whose tables bridge tails: many
 // writers at once, transactions of random length, rollbacks, failing inserts, REPLACE and DELETE.
 //
-// A [Workload] inserts rows, each with a token that no other one has, and keeps a [Record] of what
+// A [Workload] inserts rows, each with a token that no other one has, and keeps a record of what
 // became of them. A [Capabilities] changes the states of entities and keeps a [History] of each. A
 // test judges by them what reached the bus. An entity belongs to one writer, so the order of its
 // versions is known, whatever ids its rows have.

@@ -19,7 +19,10 @@ type Workload struct {
 	opts    Options
 	began   time.Time
 	writers []*writer
-	record  Record
+	// mu guards the record.
+	mu   sync.Mutex
+	rows []*Row
+	sums Sums
 	// draw is called by the one that holds drawing.
 	drawing sync.Mutex
 	draw    func(d draw) (table string, ids []uint64)
@@ -34,8 +37,6 @@ func New(opts Options) *Workload {
 	}
 	return w
 }
-
-func (w *Workload) Record() *Record { return &w.record }
 
 func (w *Workload) Tables() []string { return w.opts.IDs.tables() }
 
@@ -74,7 +75,7 @@ func (w *Workload) Run(ctx context.Context) error {
 		writers: w.opts.Writers, turns: w.opts.Commits, rate: w.opts.Rate,
 		turn: func(ctx, lasting context.Context, i int) (bool, error) { return w.writers[i].turn(ctx, lasting) },
 		retried: func() {
-			w.record.change(func(_ time.Time, s *Sums) { s.Reconnects++ })
+			w.change(func(_ time.Time, s *Sums) { s.Reconnects++ })
 		},
 	}.run(ctx)
 }
@@ -91,7 +92,7 @@ func (w *Workload) Forget() (rows []*Row) {
 			}
 		}
 	}
-	w.record.change(func(time.Time, *Sums) { rows, w.record.rows = w.record.rows, nil })
+	w.change(func(time.Time, *Sums) { rows, w.rows = w.rows, nil })
 	return rows
 }
 
@@ -130,13 +131,6 @@ type Row struct {
 	GoneFrom time.Time
 }
 
-// Record is what a workload did. It is safe for concurrent use.
-type Record struct {
-	mu   sync.Mutex
-	rows []*Row
-	sums Sums
-}
-
 // Sums count what a workload did.
 type Sums struct {
 	// Commits, Rollbacks and Unknown count transactions by their outcome; Burned are those of
@@ -149,26 +143,21 @@ type Sums struct {
 }
 
 // Rows returns a copy of all entries, in the order in which their transactions were begun.
-func (r *Record) Rows() []Row {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	rows := make([]Row, len(r.rows))
-	for i, row := range r.rows {
-		rows[i] = *row
-	}
+func (w *Workload) Rows() (rows []Row) {
+	w.change(func(time.Time, *Sums) {
+		for _, row := range w.rows {
+			rows = append(rows, *row)
+		}
+	})
 	return rows
 }
 
-func (r *Record) Sums() Sums {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.sums
-}
+func (w *Workload) Sums() (now Sums) { w.change(func(_ time.Time, s *Sums) { now = *s }); return now }
 
-func (r *Record) change(change func(now time.Time, sums *Sums)) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	change(time.Now(), &r.sums)
+func (w *Workload) change(change func(now time.Time, sums *Sums)) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	change(time.Now(), &w.sums)
 }
 
 type writer struct {
@@ -212,18 +201,18 @@ func (w *writer) turn(ctx, lasting context.Context) (done bool, err error) {
 	}
 	defer tx.end()
 	t := w.prepare()
-	w.record.change(func(now time.Time, _ *Sums) {
+	w.change(func(now time.Time, _ *Sums) {
 		for _, row := range t.rows {
 			row.Outcome, row.Begun = Open, now
 		}
-		w.record.rows = append(w.record.rows, t.rows...)
+		w.rows = append(w.rows, t.rows...)
 	})
 	err = w.work(ctx, tx, t)
 	if err == nil {
 		err = backoff.Pause(ctx, w.opts.Hold.choose(w.rng))
 	}
 	if err != nil || t.kind == rollback || t.kind == burn {
-		w.record.change(func(_ time.Time, s *Sums) {
+		w.change(func(_ time.Time, s *Sums) {
 			for _, row := range t.rows {
 				row.Outcome = RolledBack
 			}
@@ -313,7 +302,7 @@ func (w *writer) work(ctx context.Context, tx *session, t *transaction) error {
 	}
 	_, err := tx.ExecContext(ctx, statement, args...)
 	if n, code := number(err); t.kind == burn && (n == duplicateKey || code == constraint) {
-		w.record.change(func(_ time.Time, s *Sums) { s.Burned++ })
+		w.change(func(_ time.Time, s *Sums) { s.Burned++ })
 		return nil
 	}
 	return err
@@ -321,7 +310,7 @@ func (w *writer) work(ctx context.Context, tx *session, t *transaction) error {
 
 // commit sends the COMMIT and notes what became of it: the table tells where it was not answered.
 func (w *writer) commit(ctx context.Context, tx *session, t *transaction) error {
-	w.record.change(func(now time.Time, _ *Sums) {
+	w.change(func(now time.Time, _ *Sums) {
 		for _, row := range t.rows {
 			row.CommitBegun = now
 		}
@@ -335,7 +324,7 @@ func (w *writer) commit(ctx context.Context, tx *session, t *transaction) error 
 	if unanswered != nil {
 		there, err = w.find(ctx, t)
 	}
-	w.record.change(func(now time.Time, s *Sums) {
+	w.change(func(now time.Time, s *Sums) {
 		for _, row := range t.rows {
 			row.Outcome, row.CommitEnded, row.Ambiguous = Committed, now, unanswered != nil
 			if unanswered != nil && !there[row.Token] {

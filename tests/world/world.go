@@ -171,7 +171,7 @@ func (w *World) Write() (wait, stop func()) {
 		w.T.Helper()
 		writers.Wait()
 		if w.Rows != nil {
-			w.T.Logf("%s: %+v", Orders, w.Rows.Record().Sums())
+			w.T.Logf("%s: %+v", Orders, w.Rows.Sums())
 		}
 		if w.Entities != nil {
 			w.T.Logf("%s: %v", Strict, w.Entities.Sums())
@@ -189,7 +189,7 @@ func (w *World) Run() {
 func (w *World) AllRows() []workload.Row {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return append(w.Rows.Record().Rows(), w.own...)
+	return append(w.Rows.Rows(), w.own...)
 }
 
 // Record enters rows that the test has committed.
