@@ -136,7 +136,7 @@ func (f *failover) resolve() {
 		if got.Position != lastID {
 			t.Errorf("%s: position %d, want %d", stream, got.Position, lastID)
 		}
-		typed[stream] = command.FindString(got.LastError)
+		typed[stream] = command.FindString(string(got.LastError))
 	}
 	if want := "bridge checkpoint set facts facts 127"; typed[factStream] != want {
 		t.Errorf("the command is %q, want %q", typed[factStream], want)

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"example.org/bridge/internal/shard"
 	"example.org/bridge/tests/faulty/failpoint"
 	"example.org/bridge/tests/must"
 	"example.org/bridge/tests/testall"
@@ -122,7 +123,7 @@ func TestARestartWithManyOpenIDs(t *testing.T) {
 	started := time.Now()
 	// What is not durable is read back from the bus, which does not tell since when an id is open.
 	d := tailBriefly(l, world.NATSBus(testenv.NATS(t)), "restarted", world.Env{failpoint.SyncVariable: "1s"})
-	gaps := func() world.GapsStatus { return d.Shard(world.Orders).Gaps }
+	gaps := func() shard.Gaps { return d.Shard(world.Orders).Gaps }
 	known := func() bool { g := gaps(); return g.Hot+g.Cold == open && len(g.Oldest) > 0 }
 	arrives(d.Publisher)
 	world.Eventually(t, time.Minute, "all open ids known", known)

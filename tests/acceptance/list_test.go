@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"example.org/bridge/internal/shard"
 	"example.org/bridge/tests/testall"
 	"example.org/bridge/tests/world"
 )
@@ -19,7 +20,7 @@ func TestFullList(t *testing.T) {
 	eachDelivery(t, fullList)
 }
 
-func fullListOf(d *world.Daemon, stream string) struct{ State, List, Error string } {
+func fullListOf(d *world.Daemon, stream string) *shard.RepublishStatus {
 	s, _ := d.Stream(stream)
 	return s.List
 }
@@ -122,8 +123,8 @@ func fullList(t *testing.T, b *world.Bus) {
 	p.Start()
 	last, lists := "", 0
 	world.Eventually(t, 2*time.Minute, "lists are published by the clock", func() bool {
-		if list := fullListOf(p.Daemon, world.Strict); list.List != "" && list.List != last {
-			last = list.List
+		if list := fullListOf(p.Daemon, world.Strict); list.List != "" && string(list.List) != last {
+			last = string(list.List)
 			lists++
 		}
 		return lists > 3

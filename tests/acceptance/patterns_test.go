@@ -106,7 +106,7 @@ func (l *logTables) is(table, state string) {
 	world.Eventually(l.t, 2*time.Minute, table+" is "+state, func() bool {
 		return slices.ContainsFunc(l.members, func(d *world.Daemon) bool {
 			for _, s := range d.Shards("logs") {
-				if s.Shard == table && s.State == state {
+				if s.Shard == table && string(s.State) == state {
 					return true
 				}
 			}

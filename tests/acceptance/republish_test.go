@@ -122,7 +122,7 @@ func byCondition(t *testing.T, p *world.Publisher) {
 	types(t, p.Env, 2, "republish", world.Orders, "--where", "id IN (SELECT 1)")
 	types(t, p.Env, 0, "republish", world.Orders, "--where", "no_such_column = 1")
 	world.Eventually(t, time.Minute, "a wrong condition ends the request", func() bool { return p.Shard(world.Orders).Republish.State == "failed" })
-	if r := p.Shard(world.Orders).Republish; !strings.Contains(r.Error, "no_such_column") || p.Shard(world.Orders).State != "running" {
+	if r := p.Shard(world.Orders).Republish; !strings.Contains(string(r.Error), "no_such_column") || p.Shard(world.Orders).State != "running" {
 		t.Errorf("a wrong condition: %+v, and the stream is %s", r, p.Shard(world.Orders).State)
 	}
 	types(t, p.Env, 1, "republish", world.Orders)

@@ -283,7 +283,7 @@ func TestAStandbyGroupReloads(t *testing.T) {
 		})
 		reload(works.Daemon)
 		g.Ready()
-		if s, ok := works.Status(); !ok || !s.Works || s.Member != before.Member || !s.Since.Equal(before.Since) {
+		if s, ok := works.Status(); !ok || !s.Works || s.Member != before.Member || !s.Since.Equal(before.Since.Time) {
 			t.Errorf("before the reload %+v, behind it %+v, %t", before, s, ok)
 		}
 		g.Published(time.Minute, "it goes on")

@@ -158,8 +158,8 @@ func TestAColumnThatIsDroppedStopsItsTable(t *testing.T) {
 	table.Exec("INSERT INTO part_1 (name) VALUES ('b')")
 	world.Eventually(t, time.Minute, "one table goes on, the other one stops", func() bool {
 		s := d.Shards("parts")
-		return at(2, 1)() && s[1].State == "stopped" && strings.Contains(s[1].LastError, "member note was string or null and is gone") &&
-			strings.Contains(s[1].LastError, "BRIDGE_STREAM_PARTS_EVENT_VERSION")
+		return at(2, 1)() && s[1].State == "stopped" && strings.Contains(string(s[1].LastError), "member note was string or null and is gone") &&
+			strings.Contains(string(s[1].LastError), "BRIDGE_STREAM_PARTS_EVENT_VERSION")
 	})
 	if n := d.Metric("bridge_breaking_schema_changes_total"); n != 1 {
 		t.Errorf("%v breaking changes were counted", n)

@@ -141,7 +141,7 @@ func (r *rig) reconciled(t testing.TB, d *daemon, l load, f figures) {
 	d.memory = watchMemory(t, d.pid)
 	cpu := spent(t, d.pid)
 	done := d.ReconcileByHTTP(streamName, "")
-	seconds := done.EndedAt.Sub(done.StartedAt).Seconds()
+	seconds := done.EndedAt.Sub(done.StartedAt.Time).Seconds()
 	f["reconcile-s"], f["reconcile-MiB"] = seconds, d.memory.peak()
 	if l.kind == event.Capability {
 		if done.Rows != uint64(l.rows) {

@@ -288,7 +288,7 @@ func hostClock(name, what, wrong string) fault {
 		inject: func(tr *trial) {
 			tr.outage(30 * time.Second)
 			tr.flows()
-			if by := time.Until(tr.Shards(facts)[0].LastPoll).Abs(); by < 50*time.Minute {
+			if by := time.Until(tr.Shards(facts)[0].LastPoll.Time).Abs(); by < 50*time.Minute {
 				tr.score.Find("the program's clock was wrong by no more than %s", by)
 			}
 			tr.terminate()

@@ -2,6 +2,7 @@ package world
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -19,6 +20,8 @@ import (
 	"testing"
 	"time"
 
+	"example.org/bridge/internal/httpapi"
+	"example.org/bridge/internal/shard"
 	"example.org/bridge/tests/must"
 	"example.org/bridge/tests/testenv"
 )
@@ -197,61 +200,19 @@ func (d *Daemon) call(method, path string) (int, string) {
 	return response.StatusCode, string(body)
 }
 
-type shardStatus struct {
-	Shard     string
-	State     string
-	Position  uint64
-	LastPoll  time.Time
-	LastError string
-	Gaps      GapsStatus
-	Reconcile *reconcileStatus
-	Republish struct {
-		State, Error      string
-		To, Rows, Changed uint64
-	}
-}
-
-type reconcileStatus struct {
-	Running                        bool
-	Waiting                        int
-	Rows, Added, Modified, Deleted uint64
-	RowsPerSecond                  float64
-	StartedAt, EndedAt             time.Time
-	Guard, LastError               string
-}
-
-// GapsStatus is what a shard says about the ids that it has not seen.
-type GapsStatus struct {
-	Hot, Cold, InFlight uint64
-	OldestSeconds       float64
-	Oldest              []struct {
-		First, Last uint64
-		Missed      time.Time
-	}
-}
-
-type streamStatus struct {
-	Name    string
-	CatchUp struct {
-		Ready    bool
-		Messages uint64
-		Seconds  float64
-		// OffsetsPerSecond is 0 while nothing was read from the bus.
-		OffsetsPerSecond float64
-	}
-	Shards []shardStatus
-	List   struct{ State, List, Error string }
-}
-
 // Stream returns a stream by /api/v1/status; false while the daemon does not answer.
-func (d *Daemon) Stream(name string) (s streamStatus, found bool) {
-	var status struct{ Streams []streamStatus }
+func (d *Daemon) Stream(name string) (s httpapi.StreamStatus, found bool) {
+	var status httpapi.Status
 	d.Status("", &status)
-	i := slices.IndexFunc(status.Streams, func(s streamStatus) bool { return s.Name == name })
-	if i < 0 {
-		return streamStatus{}, false
+	i := slices.IndexFunc(status.Streams, func(s httpapi.StreamStatus) bool { return s.Name == name })
+	if i >= 0 {
+		s, found = status.Streams[i], true
 	}
-	return status.Streams[i], true
+	s.List = cmp.Or(s.List, new(shard.RepublishStatus))
+	for i := range s.Shards {
+		s.Shards[i].Republish = cmp.Or(s.Shards[i].Republish, new(shard.RepublishStatus))
+	}
+	return s, found
 }
 
 // Status reads /api/v1/status with a query into a value, which stays as it is while the daemon does
@@ -264,25 +225,23 @@ func (d *Daemon) Status(query string, into any) {
 
 // Running returns how many tables run, 0 while the daemon does not answer.
 func (d *Daemon) Running() int {
-	var status struct {
-		Totals struct{ States map[string]int }
-	}
+	status := httpapi.Status{Totals: new(httpapi.Totals)}
 	d.Status("limit=0", &status)
-	return status.Totals.States["running"]
+	return status.Totals.States[shard.Running]
 }
 
 // Shards returns the shards of a stream by /api/v1/status; none while the daemon does not answer.
-func (d *Daemon) Shards(stream string) []shardStatus {
+func (d *Daemon) Shards(stream string) []shard.Status {
 	s, _ := d.Stream(stream)
 	return s.Shards
 }
 
 // Shard returns the one shard of a stream, without a state while the daemon does not answer.
-func (d *Daemon) Shard(stream string) (s shardStatus) {
+func (d *Daemon) Shard(stream string) shard.Status {
 	if shards := d.Shards(stream); len(shards) == 1 {
-		s = shards[0]
+		return shards[0]
 	}
-	return s
+	return shard.Status{Republish: new(shard.RepublishStatus)}
 }
 
 func (d *Daemon) Position(stream string) uint64 { return d.Shard(stream).Position }
@@ -374,13 +333,13 @@ func AwaitUnready(t testing.TB, d *Daemon, words ...string) (body string) {
 
 // AwaitStopped waits until the one shard of a stream has stopped, and returns what it says. It
 // fails the test unless the error has all of words.
-func AwaitStopped(t testing.TB, d *Daemon, stream string, words ...string) (s shardStatus) {
+func AwaitStopped(t testing.TB, d *Daemon, stream string, words ...string) (s shard.Status) {
 	t.Helper()
 	Eventually(t, time.Minute, stream+" has stopped", func() bool {
 		s = d.Shard(stream)
-		return s.State == "stopped"
+		return s.State == shard.Stopped
 	})
-	if !hasAll(s.LastError, words) {
+	if !hasAll(string(s.LastError), words) {
 		t.Errorf("%s has stopped, and its error lacks some of %q: %s", stream, words, s.LastError)
 	}
 	return s

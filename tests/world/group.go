@@ -7,6 +7,9 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"example.org/bridge/internal/httpapi"
+	"example.org/bridge/internal/standby"
 )
 
 // Group is the processes of a standby group that publish one world. A supervisor starts those
@@ -79,30 +82,16 @@ func (m *Member) Kill() {
 	m.Daemon.Kill()
 }
 
-func (m *Member) Restart() {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.down = false
-	m.Daemon.Start()
-}
-
-// StandbyStatus is what the tests need of the group.
-type StandbyStatus struct {
-	Member, Host string
-	Works        bool
-	Working      string
-	Since        time.Time
-	Differing    []string
-}
+func (m *Member) Restart() { m.do(func() { m.down = false; m.Daemon.Start() }) }
 
 // Status returns what a member says of its group; false while it does not answer.
-func (m *Member) Status() (s StandbyStatus, ok bool) { return m.Daemon.Standby() }
+func (m *Member) Status() (s standby.Status, ok bool) { return m.Daemon.Standby() }
 
 // Standby returns what a process says of its group; false while it does not answer.
-func (d *Daemon) Standby() (s StandbyStatus, ok bool) {
-	var status struct{ Standby StandbyStatus }
+func (d *Daemon) Standby() (s standby.Status, ok bool) {
+	status := httpapi.Status{Standby: &s}
 	d.Status("", &status)
-	return status.Standby, status.Standby.Member != ""
+	return s, s.Member != ""
 }
 
 // Worker returns the one member that says that it works, nil while none or several do. Of those

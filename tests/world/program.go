@@ -17,6 +17,8 @@ import (
 	"testing"
 	"time"
 
+	"example.org/bridge/internal/verify"
+	"example.org/bridge/reconcile"
 	"example.org/bridge/tests/faulty"
 	"example.org/bridge/tests/faulty/failpoint"
 	"example.org/bridge/tests/must"
@@ -157,33 +159,14 @@ func Command(t testing.TB, e Env, args ...string) (status int, stdout, stderr st
 }
 
 // VerifyReport is what `bridge verify --json` prints.
-type VerifyReport struct {
-	Good     bool
-	Messages int
-	Streams  []struct {
-		Stream   string
-		Events   int
-		Repeats  int
-		Faults   []VerifyFinding
-		Healed   []VerifyFinding
-		Unjudged []VerifyFinding
-		Repeated []VerifyFinding
-	}
-	Foreign VerifyFinding
-}
-
-type VerifyFinding struct {
-	Fault, Reason, Repeat string
-	Count                 int
-	Examples              []map[string]any
-}
+type VerifyReport struct{ verify.Report }
 
 // Healed returns the count of a fault that bridge has healed.
 func (r VerifyReport) Healed(fault string) (n int) {
 	for _, s := range r.Streams {
 		for _, f := range s.Healed {
-			if f.Fault == fault {
-				n += f.Count
+			if string(f.Fault) == fault {
+				n += int(f.Count)
 			}
 		}
 	}
@@ -195,14 +178,14 @@ func (r VerifyReport) Faults() map[string]int {
 	found := make(map[string]int)
 	for _, s := range r.Streams {
 		for _, f := range s.Faults {
-			found[f.Fault] += f.Count
+			found[string(f.Fault)] += int(f.Count)
 		}
 		for _, d := range s.Unjudged {
-			found["not judged "+d.Reason] += d.Count
+			found["not judged "+string(d.Reason)] += int(d.Count)
 		}
 	}
 	if r.Foreign.Count > 0 {
-		found["foreign"] = r.Foreign.Count
+		found["foreign"] = int(r.Foreign.Count)
 	}
 	return found
 }
@@ -237,12 +220,12 @@ func (d *Daemon) Reconcile(args ...string) string {
 
 // ReconcileByHTTP requests a reconcile of a stream with one shard by HTTP, with the parameters of
 // query, waits for its end and returns how it went.
-func (d *Daemon) ReconcileByHTTP(stream, query string) reconcileStatus {
+func (d *Daemon) ReconcileByHTTP(stream, query string) reconcile.Status {
 	d.T.Helper()
 	if status, body := d.Post("/api/v1/streams/" + stream + "/reconcile?" + query); status != http.StatusAccepted {
 		d.T.Fatalf("a reconcile of %s with %q: %d %s", stream, query, status, body)
 	}
-	var last reconcileStatus
+	var last reconcile.Status
 	Eventually(d.T, 3*time.Minute, "the reconcile of "+stream+" has ended", func() bool {
 		if now := d.Shard(stream).Reconcile; now != nil {
 			last = *now

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"example.org/bridge/client/bus"
+	"example.org/bridge/internal/shard"
 	"example.org/bridge/tests/workload"
 )
 
@@ -151,8 +152,8 @@ func tableOf(name string) string { return name[strings.LastIndexByte(name, '.')+
 func (p *Publisher) behind(heads map[string]map[string]uint64) (tables []string) {
 	for stream, ids := range heads {
 		at := make(map[string]uint64)
-		for _, shard := range p.Shards(stream) {
-			at[tableOf(shard.Shard)] = shard.Position
+		for _, of := range p.Shards(stream) {
+			at[tableOf(of.Shard)] = of.Position
 		}
 		for table, id := range ids {
 			if position := at[table]; position < id {
@@ -199,7 +200,7 @@ func (p *Publisher) AllPublished() {
 	Eventually(p.T, time.Minute, "no id is in flight", func() bool {
 		for _, s := range p.streams {
 			shards := p.Shards(s.Name)
-			if len(shards) == 0 || slices.ContainsFunc(shards, func(s shardStatus) bool { return s.State == "" || s.Gaps.InFlight > 0 }) {
+			if len(shards) == 0 || slices.ContainsFunc(shards, func(s shard.Status) bool { return s.State == "" || s.Gaps.InFlight > 0 }) {
 				return false
 			}
 		}

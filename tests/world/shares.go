@@ -6,6 +6,8 @@ import (
 	"net/http"
 	"slices"
 	"time"
+
+	"example.org/bridge/internal/shard"
 )
 
 // NewShare makes the process of a share; of all tables, where the number is 0.
@@ -41,7 +43,7 @@ func (p *Publisher) processes() []*Daemon {
 }
 
 // Shards returns the shards of a stream in all processes.
-func (p *Publisher) Shards(stream string) (all []shardStatus) {
+func (p *Publisher) Shards(stream string) (all []shard.Status) {
 	for _, d := range p.processes() {
 		all = append(all, d.Shards(stream)...)
 	}
@@ -80,11 +82,11 @@ func (p *Publisher) GoesOn(share *Daemon) {
 	p.T.Helper()
 	AwaitReady(p.T, share)
 	for _, s := range p.streams {
-		for _, shard := range share.Shards(s.Name) {
-			table := tableOf(shard.Shard)
+		for _, of := range share.Shards(s.Name) {
+			table := tableOf(of.Shard)
 			id := p.World.Highest(table)
 			Eventually(p.T, time.Minute, share.Env["BRIDGE_SHARE"]+" goes on with "+table, func() bool {
-				return slices.ContainsFunc(share.Shards(s.Name), func(now shardStatus) bool { return now.Shard == shard.Shard && now.Position >= id })
+				return slices.ContainsFunc(share.Shards(s.Name), func(now shard.Status) bool { return now.Shard == of.Shard && now.Position >= id })
 			})
 		}
 	}
