@@ -51,36 +51,27 @@ func NewGroup(p *Publisher, timeout time.Duration, own ...Env) *Group {
 	}
 	Every(p.T, 50*time.Millisecond, func() {
 		for _, m := range g.Members {
-			m.revive()
+			m.do(func() {
+				if m.Daemon.Ended() && !m.down {
+					if !m.harmed {
+						m.starved++
+					}
+					m.Daemon.Start()
+				}
+			})
 		}
 	})
 	return g
 }
 
-func (m *Member) revive() {
+func (m *Member) do(change func()) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.Daemon.Ended() && !m.down {
-		if !m.harmed {
-			m.starved++
-		}
-		m.Daemon.Start()
-	}
-}
-
-func (m *Member) signal(s syscall.Signal) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.Daemon.Signal(s)
+	change()
 }
 
 // Kill ends a member by SIGKILL; Restart starts it again.
-func (m *Member) Kill() {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.down = true
-	m.Daemon.Kill()
-}
+func (m *Member) Kill() { m.do(func() { m.down = true; m.Daemon.Kill() }) }
 
 func (m *Member) Restart() { m.do(func() { m.down = false; m.Daemon.Start() }) }
 
@@ -155,9 +146,7 @@ func (g *Group) Replace(how string, end func(*Member)) (former *Member) {
 	g.T.Helper()
 	Eventually(g.T, time.Minute, "one works", func() bool { former = g.Worker(); return former != nil })
 	for _, m := range g.Members {
-		m.mu.Lock()
-		m.harmed = m == former
-		m.mu.Unlock()
+		m.do(func() { m.harmed = m == former })
 	}
 	begun := time.Now()
 	end(former)
@@ -174,14 +163,7 @@ func (g *Group) Killed() { g.Replace("SIGKILL", (*Member).Kill).Restart() }
 // Rolled has another one take over from the one that works by SIGTERM, and starts that again.
 func (g *Group) Rolled() {
 	g.T.Helper()
-	g.Replace("SIGTERM", func(m *Member) {
-		m.mu.Lock()
-		defer m.mu.Unlock()
-		m.down = true
-		if status, _ := m.Daemon.Term(); status != 0 {
-			g.T.Errorf("exit status %d after SIGTERM", status)
-		}
-	}).Restart()
+	g.Replace("SIGTERM", func(m *Member) { m.do(func() { m.down = true; m.Daemon.Ends() }) }).Restart()
 }
 
 // MoveTo has a member work, by SIGTERM to others that do.
@@ -196,9 +178,9 @@ func (g *Group) MoveTo(m *Member) {
 // as a machine that is frozen does, and waits until it waits.
 func (g *Group) Stopped(longer time.Duration) {
 	g.T.Helper()
-	former := g.Replace("SIGSTOP", func(m *Member) { m.signal(syscall.SIGSTOP) })
+	former := g.Replace("SIGSTOP", func(m *Member) { m.do(func() { m.Daemon.Signal(syscall.SIGSTOP) }) })
 	Pause(longer)
-	former.signal(syscall.SIGCONT)
+	former.do(func() { former.Daemon.Signal(syscall.SIGCONT) })
 	g.Waits(former)
 	g.froze = true
 }
@@ -217,12 +199,11 @@ func (g *Group) Waits(m *Member) {
 func (g *Group) Alone(w *Member) {
 	g.T.Helper()
 	for _, m := range g.Members {
-		m.mu.Lock()
-		m.down = true
-		if !m.Daemon.Ended() {
-			m.Daemon.Term()
-		}
-		m.mu.Unlock()
+		m.do(func() {
+			if m.down = true; !m.Daemon.Ended() {
+				m.Daemon.Term()
+			}
+		})
 	}
 	delete(w.Daemon.Env, "BRIDGE_STANDBY")
 	delete(w.Daemon.Env, "BRIDGE_STANDBY_TIMEOUT")
@@ -234,9 +215,7 @@ func (g *Group) Alone(w *Member) {
 // the bus has not heard for too long. Each is a cut in the midst of batches, too.
 func (g *Group) Starved() (n int) {
 	for _, m := range g.Members {
-		m.mu.Lock()
-		n += m.starved
-		m.mu.Unlock()
+		m.do(func() { n += m.starved })
 	}
 	return n
 }
