@@ -280,26 +280,16 @@ func (p *Publisher) Difference(stream string) string {
 // The messages of others are left out.
 func (w *World) Difference(table string, messages []Message) string {
 	w.T.Helper()
-	last, v := make(lasts), newVerdict()
+	j := NewEntityJudge(w.T, nil, Expect{Sampled: true})
 	for _, m := range messages {
-		if m.Headers[bus.HeaderStream] == "" {
-			continue
+		if m.Headers[bus.HeaderStream] != "" {
+			j.Message(m)
 		}
-		e, err := DecodeEvent(m)
-		if err == nil {
-			err = e.readEntity()
-		}
-		// What a client holds of its own has no state any more.
-		if state := m.Headers[bus.HeaderState]; err == nil && state != "" {
-			e.stated, err = bus.ParseState(state)
-		}
-		if err != nil {
-			w.T.Fatalf("%v: %.300s", err, m.Value)
-		}
-		last.add(&e)
 	}
-	last.fold().Compare(w.TableFold(notDeleted, table), &v)
-	return v.Wrong()
+	if j.Counts["no event"] > 0 {
+		w.T.Fatal(j.Wrong())
+	}
+	return j.Difference(w.TableFold(notDeleted, table))
 }
 
 func (p *Publisher) locate(lost []workload.Row) {
