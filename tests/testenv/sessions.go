@@ -4,8 +4,6 @@ import (
 	"context"
 	"database/sql"
 	"errors"
-	"fmt"
-	"slices"
 )
 
 // Session is one of a MySQL or MariaDB server.
@@ -26,38 +24,24 @@ type Session struct {
 // session runs a statement with a letter beyond utf8mb3.
 func Sessions(ctx context.Context, db interface {
 	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
-}) (_ []Session, err error) {
+}) (all []Session, err error) {
 	rows, err := db.QueryContext(ctx, "SHOW PROCESSLIST")
 	if err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, rows.Close()) }()
 	columns, err := rows.Columns()
-	if err != nil {
-		return nil, err
-	}
-	var (
-		p              Session
-		user, database sql.NullString
-		dest           = make([]any, len(columns))
-	)
+	dest := make([]any, len(columns))
 	for i := range dest {
 		dest[i] = new(sql.RawBytes)
 	}
-	for name, to := range map[string]any{"Id": &p.ID, "User": &user, "db": &database, "Command": &p.Command} {
-		i := slices.Index(columns, name)
-		if i < 0 {
-			return nil, fmt.Errorf("SHOW PROCESSLIST has no column %s: %v", name, columns)
-		}
-		dest[i] = to
-	}
-	var all []Session
-	for rows.Next() {
-		if err := rows.Scan(dest...); err != nil {
-			return nil, err
-		}
+	for err == nil && rows.Next() {
+		var p Session
+		var user, database sql.NullString
+		copy(dest, []any{&p.ID, &user, new(sql.RawBytes), &database, &p.Command})
+		err = rows.Scan(dest...)
 		p.User, p.Database = user.String, database.String
 		all = append(all, p)
 	}
-	return all, rows.Err()
+	return all, errors.Join(err, rows.Err())
 }
