@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -57,8 +58,7 @@ func (p Product) run(t testing.TB, fill func(dir string) error, args []string) (
 func (p *program) server(name, dir string, port int, args []string) *DatabaseServer {
 	s := &DatabaseServer{Addr: net.JoinHostPort("127.0.0.1", strconv.Itoa(port)), admin: mysql.NewConfig()}
 	s.admin.User, s.admin.Net, s.admin.Addr = "root", "tcp", s.Addr
-	command := append(append(append([]string{}, p.command...), "--no-defaults"), p.options...)
-	command = append(command,
+	command := append(slices.Concat(p.command, []string{"--no-defaults"}, p.options),
 		"--datadir="+filepath.Join(dir, "data"), "--tmpdir="+dir,
 		"--socket="+filepath.Join(dir, "sock"), "--pid-file="+filepath.Join(dir, "pid"),
 		"--bind-address=127.0.0.1", "--port="+strconv.Itoa(port),
@@ -70,21 +70,20 @@ func (p *program) server(name, dir string, port int, args []string) *DatabaseSer
 		// Tests share a server, and each bridge has up to 25 connections to it.
 		"--max-connections=1000",
 	)
-	command = append(append(append(command, p.family.options()...), runAs()...), args...)
+	// Tables are made and dropped all the time: without the syncs to disk that no test needs it
+	// takes a tenth of the time.
+	command = append(command, "--innodb-flush-method=nosync", "--skip-innodb-doublewrite")
+	if p.mySQL {
+		// The administrator is root@localhost, which skip-name-resolve would not find.
+		command = append(command, "--innodb-redo-log-capacity=64M", "--mysqlx=OFF", "--secure-file-priv=")
+	} else {
+		command = append(command, "--skip-name-resolve", "--sync-frm=OFF", "--innodb-log-file-size=64M", "--aria-pagecache-buffer-size=4M")
+	}
+	command = slices.Concat(command, runAs(), args)
 	s.Process = &Process{
 		name: name, args: command, log: filepath.Join(dir, "log"), data: filepath.Join(dir, "data"), ready: s.identify,
 	}
 	return s
-}
-
-func (f family) options() []string {
-	// Tables are made and dropped all the time: without the syncs to disk that no test needs it
-	// takes a tenth of the time.
-	if f == mySQL {
-		// The administrator is root@localhost, which skip-name-resolve would not find.
-		return []string{"--innodb-flush-method=nosync", "--skip-innodb-doublewrite", "--innodb-redo-log-capacity=64M", "--mysqlx=OFF", "--secure-file-priv="}
-	}
-	return []string{"--skip-name-resolve", "--innodb-flush-method=nosync", "--skip-innodb-doublewrite", "--sync-frm=OFF", "--innodb-log-file-size=64M", "--aria-pagecache-buffer-size=4M"}
 }
 
 // A server runs as root only when told.

@@ -2,11 +2,13 @@ package testenv
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -18,15 +20,8 @@ type Product struct {
 	// folder is where scripts/test-databases has unpacked it, below databases in the cache. Empty
 	// means that it is installed.
 	folder string
-	family family
+	mySQL  bool
 }
-
-type family int
-
-const (
-	mariaDB family = iota
-	mySQL
-)
 
 var (
 	// InstalledMariaDB is the MariaDB of the system, 10.11 on Debian 12.
@@ -34,14 +29,14 @@ var (
 	// MariaDB118 comes from Debian unstable, with Galera.
 	MariaDB118 = Product{name: "mariadb-11.8", folder: "mariadb-11.8"}
 	// MySQL80 comes from Maven Central.
-	MySQL80 = Product{name: "mysql-8.0", folder: "mysql-8.0", family: mySQL}
+	MySQL80 = Product{name: "mysql-8.0", folder: "mysql-8.0", mySQL: true}
 	// MySQL97 comes from Debian unstable.
-	MySQL97 = Product{name: "mysql-9.7", folder: "mysql-9.7", family: mySQL}
+	MySQL97 = Product{name: "mysql-9.7", folder: "mysql-9.7", mySQL: true}
 )
 
 func (p Product) String() string { return p.name }
 
-func (p Product) IsMySQL() bool { return p.family == mySQL }
+func (p Product) IsMySQL() bool { return p.mySQL }
 
 // AnyMySQL returns the MySQL that `make test` runs on: 9.7, which is the lighter one to fetch, or
 // else 8.0.
@@ -100,20 +95,9 @@ func (p Product) startOn(t testing.TB, fill func(dir string) error, args ...stri
 	return own(t, p.name, func() (*DatabaseServer, func(), error) { return p.run(t, fill, args) })
 }
 
-func (p Product) path() string { return filepath.Join(cacheDir(), "databases", p.folder) }
+func (p Product) path() string { return Cached("databases", p.folder) }
 
 func (p Product) unpacked() bool { return isFile(filepath.Join(p.path(), "ready")) }
-
-// The error wraps exec.ErrNotFound.
-func (p Product) locate() (*program, error) {
-	if p.folder == "" {
-		return installedMariaDB()
-	}
-	if !p.unpacked() {
-		return nil, fmt.Errorf("%s: %w", p.path(), exec.ErrNotFound)
-	}
-	return unpackedProgram(p.path(), p.family)
-}
 
 // MariaDB returns the shared server of InstalledMariaDB.
 func MariaDB(t testing.TB) *DatabaseServer {
@@ -138,78 +122,81 @@ type program struct {
 	// server.
 	command []string
 	options []string
-	// It fills dir/data.
-	initialise func(dir string) error
-	family     family
+	mySQL   bool
+	// kept is an empty data folder, where one was made. install makes one, or else the server with
+	// what is in share.
+	kept, install, share string
 }
 
-func installedMariaDB() (*program, error) {
-	install, err := findProgram("mariadb-install-db")
-	if err != nil {
-		return nil, err
-	}
-	daemon, err := findProgram("mariadbd")
-	if err != nil {
-		return nil, err
-	}
-	info, err := os.Stat(daemon)
-	if err != nil {
-		return nil, err
-	}
-	p := &program{command: []string{daemon}}
-	p.initialise = func(dir string) error {
+// The error wraps exec.ErrNotFound.
+func (p Product) locate() (*program, error) {
+	if p.folder == "" {
+		daemon, err := findProgram("mariadbd")
+		install, missing := findProgram("mariadb-install-db")
+		info, unread := os.Stat(daemon)
+		if err := errors.Join(err, missing, unread); err != nil {
+			return nil, err
+		}
 		// Another server, after an upgrade, begins with a folder of its own.
-		kept := filepath.Join(cacheDir(), "databases", fmt.Sprintf("installed-%d-%d", info.Size(), info.ModTime().Unix()))
-		return copyInitialised(kept, dir, func(dir string) error {
-			return initialise(dir, nil, append([]string{install}, "--no-defaults", "--datadir="+filepath.Join(dir, "data"),
-				"--auth-root-authentication-method=normal", "--skip-test-db", "--skip-name-resolve", "--innodb-log-file-size=16M"))
-		})
+		kept := Cached("databases", fmt.Sprintf("installed-%d-%d", info.Size(), info.ModTime().Unix()))
+		return &program{command: []string{daemon}, install: install, kept: kept}, nil
 	}
-	return p, nil
-}
-
-func unpackedProgram(folder string, kind family) (*program, error) {
+	folder := p.path()
+	if !p.unpacked() {
+		return nil, fmt.Errorf("%s: %w", folder, exec.ErrNotFound)
+	}
 	daemon, share := filepath.Join(folder, "bin/mysqld"), filepath.Join(folder, "share")
 	if !isFile(daemon) {
 		daemon, share = filepath.Join(folder, "usr/sbin/mysqld"), filepath.Join(folder, "usr/share/mysql")
-		if kind == mariaDB {
+		if !p.mySQL {
 			daemon, share = filepath.Join(folder, "usr/sbin/mariadbd"), filepath.Join(folder, "usr/share/mariadb")
 		}
 	}
 	if !isFile(daemon) {
 		return nil, fmt.Errorf("%s was fetched without its server %s: remove it", folder, daemon)
 	}
-	p := &program{command: []string{daemon}, family: kind}
+	of := &program{command: []string{daemon}, mySQL: p.mySQL, kept: filepath.Join(folder, "initialised"), share: share}
 	if loader, err := filepath.Glob(filepath.Join(folder, "usr/lib/*-linux-gnu/ld-linux-*.so.*")); err == nil && len(loader) == 1 {
-		p.command = []string{loader[0], "--library-path", filepath.Dir(loader[0]), daemon}
+		of.command = []string{loader[0], "--library-path", filepath.Dir(loader[0]), daemon}
 	}
-	p.options = []string{"--lc-messages-dir=" + share, "--character-sets-dir=" + filepath.Join(share, "charsets"), "--plugin-dir=" + filepath.Join(folder, "plugin")}
-	p.initialise = func(dir string) error {
-		return copyInitialised(filepath.Join(folder, "initialised"), dir, p.make(share))
-	}
-	return p, nil
+	of.options = []string{"--lc-messages-dir=" + share, "--character-sets-dir=" + filepath.Join(share, "charsets"), "--plugin-dir=" + filepath.Join(folder, "plugin")}
+	return of, nil
 }
 
-// make returns what makes an empty data folder.
-func (p *program) make(share string) func(dir string) error {
-	command := append(append([]string{}, p.command...), "--no-defaults")
-	command = append(command, p.options...)
-	return func(dir string) error {
+// initialise makes dir/data, which is empty.
+func (p *program) initialise(dir string) error {
+	return copyInitialised(p.kept, dir, func(dir string) error {
 		data := filepath.Join(dir, "data")
-		if p.family == mySQL {
-			return initialise(dir, nil, append(command, "--initialize-insecure", "--datadir="+data, "--innodb-redo-log-capacity=16M", "--performance-schema=OFF"))
+		command := slices.Concat(p.command, []string{"--no-defaults"}, p.options, []string{"--datadir=" + data})
+		var input io.Reader
+		switch {
+		case p.install != "":
+			command = []string{p.install, "--no-defaults", "--datadir=" + data, "--auth-root-authentication-method=normal",
+				"--skip-test-db", "--skip-name-resolve", "--innodb-log-file-size=16M"}
+		case p.mySQL:
+			command = append(command, "--initialize-insecure", "--innodb-redo-log-capacity=16M", "--performance-schema=OFF")
+		default:
+			// As mariadb-install-db does, which does not know of the loader.
+			script, err := bootstrapScript(p.share)
+			if err == nil {
+				err = os.Mkdir(data, 0o700)
+			}
+			if err != nil {
+				return err
+			}
+			input = script
+			command = append(command, "--bootstrap", "--enforce-storage-engine=", "--innodb-log-file-size=16M", "--max-allowed-packet=8M")
 		}
-		// As mariadb-install-db does, which does not know of the loader.
-		script, err := bootstrapScript(share)
-		if err != nil {
-			return err
+		command = append(command, runAs()...)
+		cmd := exec.Command(command[0], command[1:]...)
+		cmd.Stdin = input
+		// In a shared folder one server that starts removes the temporary tables of another.
+		cmd.Env = append(os.Environ(), "TMPDIR="+dir)
+		if out, err := cmd.CombinedOutput(); err != nil {
+			return fmt.Errorf("initialise a data folder with %s: %w\n%s", command[0], err, out)
 		}
-		if err := os.Mkdir(data, 0o700); err != nil {
-			return err
-		}
-		return initialise(dir, script, append(command, "--bootstrap", "--datadir="+data, "--enforce-storage-engine=", "--innodb-log-file-size=16M",
-			"--max-allowed-packet=8M"))
-	}
+		return nil
+	})
 }
 
 // The administrator has no password.
@@ -224,18 +211,6 @@ func bootstrapScript(share string) (io.Reader, error) {
 		script.WriteByte('\n')
 	}
 	return script, nil
-}
-
-func initialise(dir string, input io.Reader, command []string) error {
-	command = append(command, runAs()...)
-	cmd := exec.Command(command[0], command[1:]...)
-	cmd.Stdin = input
-	// In a shared folder one server that starts removes the temporary tables of another.
-	cmd.Env = append(os.Environ(), "TMPDIR="+dir)
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("initialise a data folder with %s: %w\n%s", command[0], err, out)
-	}
-	return nil
 }
 
 // The first call makes one, which takes several seconds, and keeps it in the folder kept.
