@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"net"
 	"os"
@@ -27,7 +28,6 @@ type Proxy struct {
 	upstream string
 	// listener is nil after Cut.
 	listener net.Listener
-	closed   bool
 	links    map[*link]struct{}
 	faults   faults
 	// changed is closed when faults change.
@@ -46,9 +46,6 @@ type faults struct {
 	// swallows says which data is lost, holds which waits for Heal; answer is what upstream sends.
 	// nil is none.
 	swallows, holds func(l *link, answer bool) bool
-	// paused, when not nil, is closed once received exceeds pauseAt.
-	paused  chan struct{}
-	pauseAt int
 }
 
 // StartProxy starts a proxy in front of upstream (host:port), which need not listen yet.
@@ -58,16 +55,8 @@ func StartProxy(t testing.TB, upstream string) *Proxy {
 	must.OK(t, p.listen())
 	p.addr = p.listener.Addr().String()
 	t.Cleanup(func() {
-		p.do(func() { p.closed = true })
-		p.Heal()
 		p.Cut()
-		done := make(chan struct{})
-		go func() { p.running.Wait(); close(done) }()
-		select {
-		case <-done:
-		case <-time.After(answerWithin):
-			t.Errorf("the proxy at %s has not ended", p.addr)
-		}
+		p.running.Wait()
 	})
 	return p
 }
@@ -113,17 +102,22 @@ func (p *Proxy) HalfOpen() {
 // Freeze is HalfOpen for the connections that are open now. New ones work.
 func (p *Proxy) Freeze() {
 	p.change(func(f *faults) {
-		frozen := make(map[*link]bool)
-		for l := range p.links {
-			frozen[l] = true
-		}
-		f.swallows = func(l *link, _ bool) bool { return frozen[l] }
+		frozen := maps.Clone(p.links)
+		f.swallows = func(l *link, _ bool) (is bool) { _, is = frozen[l]; return is }
 	})
 }
 
 // Isolate is HalfOpen for the connections of one process, those that it opens later included.
 func (p *Proxy) Isolate(pid int) {
-	p.change(func(f *faults) { f.swallows = func(l *link, _ bool) bool { return l.isOf(pid) } })
+	of := make(map[*link]bool)
+	p.change(func(f *faults) {
+		f.swallows = func(l *link, _ bool) bool {
+			if _, asked := of[l]; !asked {
+				of[l] = hasPort(pid, l.client.RemoteAddr().(*net.TCPAddr).Port)
+			}
+			return of[l]
+		}
+	})
 }
 
 // DropAnswers swallows what upstream sends.
@@ -139,9 +133,16 @@ func (p *Proxy) Stall() {
 // PauseAfter holds what upstream sends beyond the next n bytes until Heal.
 func (p *Proxy) PauseAfter(n int) <-chan struct{} {
 	paused := make(chan struct{})
+	note := sync.OnceFunc(func() { close(paused) })
 	p.change(func(f *faults) {
-		f.paused, f.pauseAt = paused, p.received+n
-		f.holds = func(_ *link, answer bool) bool { return answer && p.received > f.pauseAt }
+		most := p.received + n
+		f.holds = func(_ *link, answer bool) bool {
+			over := answer && p.received > most
+			if over {
+				note()
+			}
+			return over
+		}
 	})
 	return paused
 }
@@ -233,7 +234,7 @@ func (p *Proxy) listen() error {
 	return poll(ctx, func() error {
 		p.mu.Lock()
 		defer p.mu.Unlock()
-		if p.listener != nil || p.closed {
+		if p.listener != nil {
 			return nil
 		}
 		l, err := net.Listen("tcp", p.addr)
@@ -287,21 +288,13 @@ type link struct {
 	client, upstream *net.TCPConn
 	once             sync.Once
 	ended            chan struct{}
-	// lost says that data was swallowed, blocked that what the client sends is held. isPID says
-	// whether the client is the process pid, 0 where that was not asked. The proxy's mu guards all.
-	lost, blocked, isPID bool
-	pid                  int
+	// lost says that data was swallowed, blocked that what the client sends is held. The proxy's mu
+	// guards both.
+	lost, blocked bool
 }
 
-// By the sockets that the process has.
-func (l *link) isOf(pid int) bool {
-	if l.pid != pid {
-		l.pid, l.isPID = pid, hasPort(pid, l.client.RemoteAddr().(*net.TCPAddr).Port)
-	}
-	return l.isPID
-}
-
-// hasPort reports whether a process has a TCP connection over IPv4 from a port.
+// hasPort reports by the sockets of a process whether it has a TCP connection over IPv4 from a
+// port.
 func hasPort(pid, port int) bool {
 	table, _ := os.ReadFile("/proc/net/tcp")
 	for line := range strings.Lines(string(table)) {
@@ -349,11 +342,7 @@ func (l *link) read(queue chan<- piece, from *net.TCPConn, answer bool) {
 		p.do(func() {
 			f := &p.faults
 			if answer {
-				before := p.received
 				p.received += n
-				if f.paused != nil && before <= f.pauseAt && p.received > f.pauseAt {
-					close(f.paused)
-				}
 			} else if p.match != nil && p.match(data[:n]) {
 				l.blocked = true
 			}
