@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -67,18 +68,40 @@ func changed(root string, list []hunk) (map[string][]byte, error) {
 	return made, nil
 }
 
-// files returns the files that make the program faulty, by their paths below its root.
+// Sources returns the files of Go of the program below root, but for tests, by their paths.
+func Sources(root string) (map[string][]byte, error) {
+	all, tree := make(map[string][]byte), os.DirFS(root)
+	for _, folder := range []string{"checkpoint", "client", "cmd", "event", "internal", "reconcile", "sink", "source"} {
+		err := fs.WalkDir(tree, folder, func(path string, d fs.DirEntry, err error) error {
+			if err == nil && strings.HasSuffix(path, ".go") && !strings.HasSuffix(path, "_test.go") {
+				all[path], err = fs.ReadFile(tree, path)
+			}
+			return err
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	return all, nil
+}
+
+// files returns the files that make the program faulty, by their paths below its root: its clock is
+// failpoint.Now.
 func files(root string) (map[string][]byte, error) {
 	made, err := changed(root, hunks(edits))
 	if err != nil {
 		return nil, err
 	}
-	for _, folder := range []string{"checkpoint", "client", "cmd", "event", "internal", "reconcile", "sink", "source"} {
-		if err := readsTheClock(root, folder, made); err != nil {
-			return nil, err
-		}
+	all, err := Sources(root)
+	if err != nil {
+		return nil, err
 	}
-	for path, text := range made {
+	maps.Copy(all, made)
+	for path, text := range all {
+		if bytes.Contains(text, []byte("time.Now")) {
+			// Else nothing of package time may be used.
+			text = append(bytes.ReplaceAll(text, []byte("time.Now"), []byte("failpoint.Now")), "\nvar _ time.Duration\n"...)
+		}
 		if bytes.Contains(text, []byte("failpoint.")) {
 			made[path] = withImport(text)
 		}
@@ -87,37 +110,10 @@ func files(root string) (map[string][]byte, error) {
 		if err != nil || d.IsDir() {
 			return err
 		}
-		text, err := added.ReadFile(path)
-		made[strings.TrimSuffix(strings.TrimPrefix(path, "added/"), ".txt")] = text
+		made[strings.TrimSuffix(strings.TrimPrefix(path, "added/"), ".txt")], err = added.ReadFile(path)
 		return err
 	})
 	return made, err
-}
-
-// readsTheClock has the files of a folder, as they are or were made, read the clock by
-// failpoint.Now.
-func readsTheClock(root, folder string, made map[string][]byte) error {
-	return filepath.WalkDir(filepath.Join(root, folder), func(name string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() || filepath.Ext(name) != ".go" || strings.HasSuffix(name, "_test.go") {
-			return err
-		}
-		path, err := filepath.Rel(root, name)
-		if err != nil {
-			return err
-		}
-		path = filepath.ToSlash(path)
-		text := made[path]
-		if text == nil {
-			if text, err = os.ReadFile(name); err != nil {
-				return err
-			}
-		}
-		if bytes.Contains(text, []byte("time.Now")) {
-			// Else nothing of package time may be used.
-			made[path] = append(bytes.ReplaceAll(text, []byte("time.Now"), []byte("failpoint.Now")), "\nvar _ time.Duration\n"...)
-		}
-		return nil
-	})
 }
 
 // withImport adds the import of package failpoint to a file.
@@ -130,10 +126,6 @@ func withImport(text []byte) []byte {
 // List makes, in dir, the files with which the go command builds the program below root with points
 // and defects, and returns the path of the list of files that the command is to replace.
 func List(root, dir string) (path string, err error) {
-	root, err = filepath.Abs(root)
-	if err != nil {
-		return "", err
-	}
 	made, err := files(root)
 	if err != nil {
 		return "", err

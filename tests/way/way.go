@@ -5,9 +5,6 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
-	"io/fs"
-	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -35,26 +32,16 @@ const imported = "example.org/bridge/client/way"
 // each of its functions says that it is entered. It returns the path of the list of them. A closure
 // counts with the function around it.
 func overlay(root, dir string) (list string, err error) {
-	made := map[string][]byte{"client/way/way.go": recorder}
-	for _, folder := range []string{"checkpoint", "client", "event", "internal", "reconcile", "sink", "source"} {
-		err := filepath.WalkDir(filepath.Join(root, folder), func(name string, d fs.DirEntry, err error) error {
-			if err != nil || d.IsDir() || filepath.Ext(name) != ".go" || strings.HasSuffix(name, "_test.go") {
-				return err
-			}
-			path, err := filepath.Rel(root, name)
-			if err != nil {
-				return err
-			}
-			text, err := os.ReadFile(name)
-			if err == nil {
-				made[filepath.ToSlash(path)], err = noted(text)
-			}
-			return err
-		})
-		if err != nil {
-			return "", err
+	made, err := faulty.Sources(root)
+	for path, text := range made {
+		if err == nil {
+			made[path], err = noted(text)
 		}
 	}
+	if err != nil {
+		return "", err
+	}
+	made["client/way/way.go"] = recorder
 	return faulty.Replace(root, dir, made)
 }
 

@@ -55,35 +55,27 @@ type list struct {
 }
 
 // load reads the file and replaces the actions if it has changed.
-func (l *list) load() error {
+func (l *list) load() {
 	l.checked = time.Now()
 	text, err := os.ReadFile(l.path)
-	if err != nil || l.changes > 0 && bytes.Equal(text, l.text) {
-		return err
+	if err == nil && !bytes.Equal(text, l.text) {
+		l.text, l.actions = text, nil
+		l.changes++
+		err = json.Unmarshal(text, &l.actions)
 	}
-	var actions []Action
-	d := json.NewDecoder(bytes.NewReader(text))
-	d.DisallowUnknownFields()
-	if err := d.Decode(&actions); err != nil {
-		return fmt.Errorf("%s: %w", l.path, err)
+	if err != nil {
+		refuse(Variable, fmt.Errorf("%s: %w", l.path, err))
 	}
-	for _, a := range actions {
-		if !slices.Contains(Points, a.Point) {
-			return fmt.Errorf("%s: unknown point %q", l.path, a.Point)
-		}
-	}
-	l.text, l.actions = text, actions
-	l.changes++
-	return nil
 }
 
 func (l *list) pass(point Point) (shift time.Duration, err error) {
 	a, changes := l.next(point)
 	if a.Kill {
-		kill()
+		_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
+		select {}
 	}
 	if a.Stop {
-		stop()
+		_ = syscall.Kill(os.Getpid(), syscall.SIGSTOP)
 	}
 	if a.Sleep > 0 {
 		time.Sleep(a.Sleep)
@@ -104,9 +96,7 @@ func (l *list) next(point Point) (Action, int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.path != "" && time.Since(l.checked) >= checkEvery {
-		if err := l.load(); err != nil {
-			refuse(Variable, err)
-		}
+		l.load()
 	}
 	i := slices.IndexFunc(l.actions, func(a Action) bool { return a.Point == point })
 	if i < 0 || l.actions[i].Chance > 0 && rand.Float64() >= l.actions[i].Chance {
@@ -191,15 +181,6 @@ func Mutant(d string) bool {
 	}
 	return true
 }
-
-// kill ends the process as kill -9 does, and does not return.
-func kill() {
-	_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
-	select {}
-}
-
-// stop has the process stand still until SIGCONT.
-func stop() { _ = syscall.Kill(os.Getpid(), syscall.SIGSTOP) }
 
 func refuse(variable string, err error) {
 	fmt.Fprintf(os.Stderr, "%s: %v\n", variable, err)

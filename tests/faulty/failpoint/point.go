@@ -53,10 +53,6 @@ const (
 	AfterCatchUp  Point = "AfterCatchUp"
 )
 
-var Points = []Point{OwnerLoop, DatabaseClock, BeforeRead, AfterRead, BeforeReread, AfterReread, BeforePublish, AfterPublish,
-	TransactionAdded, TransactionSent, TransactionEnds, TransactionEnded, BeforeAck, AfterAck, BeforeSave, AfterSave, StoreSync, ManifestSync,
-	BeforeCatchUp, AfterCatchUp}
-
 // SyncOf returns the point that is passed where a file of the store is made durable.
 func SyncOf(name string) Point {
 	if strings.HasPrefix(filepath.Base(name), "MANIFEST") {
