@@ -40,9 +40,9 @@ const (
 var mutant string
 
 // run is one random life of a world. It returns what does not hold.
-func run(seed uint64, steps int) []string {
+func run(seed uint64) []string {
 	w := newWorld(seed)
-	for range steps {
+	for range 40 + seed%120 {
 		if w.step(); len(w.faults) > 0 {
 			return w.faults
 		}
@@ -242,20 +242,34 @@ func (w *world) checkSince(p *process) {
 // Lives leave much behind and take little memory.
 func init() { debug.SetGCPercent(1000) }
 
-// TestRulesHold runs random lives: 100,000 in `make test-all`.
-func TestRulesHold(t *testing.T) {
-	for seed := range uint64(testall.Cases(4000, 100_000)) {
-		if faults := run(seed, steps(seed)); len(faults) > 0 {
+// holds runs lives, and fails the test for one in which not all holds.
+func holds(t *testing.T, lives int, run func(seed uint64) []string) {
+	t.Helper()
+	for seed := range uint64(lives) {
+		if faults := run(seed); len(faults) > 0 {
 			t.Fatalf("seed %d: %v", seed, faults)
 		}
 	}
 }
 
-func steps(seed uint64) int { return 40 + int(seed%120) }
+// TestRulesHold runs random lives: 100,000 in `make test-all`.
+func TestRulesHold(t *testing.T) { holds(t, testall.Cases(4000, 100_000), run) }
 
-// TestMutantsAreFound begins each search shortly before a seed that is known to find the mutant.
-func TestMutantsAreFound(t *testing.T) {
+// found searches lives for a mutant, and begins shortly before a seed that is known to find it.
+func found(t *testing.T, name string, from uint64, run func(seed uint64) []string) {
+	t.Helper()
 	defer func() { mutant = "" }()
+	mutant = name
+	for seed := from; seed < from+20_000; seed++ {
+		if faults := run(seed); len(faults) > 0 {
+			t.Logf("seed %d: %s", seed, faults[0])
+			return
+		}
+	}
+	t.Error("not found")
+}
+
+func TestMutantsAreFound(t *testing.T) {
 	for _, m := range []struct {
 		name string
 		from uint64
@@ -266,15 +280,6 @@ func TestMutantsAreFound(t *testing.T) {
 		{passesInFlight, 0}, {formerGeneration, 27700}, {agesInFlight, 500}, {releasesUnknown, 29300}, {quietIsNoFact, 61700},
 		{failedStays, 5700},
 	} {
-		t.Run(m.name, func(t *testing.T) {
-			mutant = m.name
-			for seed := m.from; seed < m.from+20_000; seed++ {
-				if faults := run(seed, steps(seed)); len(faults) > 0 {
-					t.Logf("seed %d: %s", seed, faults[0])
-					return
-				}
-			}
-			t.Error("not found")
-		})
+		t.Run(m.name, func(t *testing.T) { found(t, m.name, m.from, run) })
 	}
 }

@@ -494,27 +494,11 @@ func (f *fleet) published() bool {
 	return true
 }
 
-func TestSharesHold(t *testing.T) {
-	for seed := range uint64(testall.Cases(4000, 30_000)) {
-		if faults := runFleet(seed); len(faults) > 0 {
-			t.Fatalf("seed %d: %v", seed, faults)
-		}
-	}
-}
+func TestSharesHold(t *testing.T) { holds(t, testall.Cases(4000, 30_000), runFleet) }
 
 func TestMutantsOfSharesAreFound(t *testing.T) {
-	defer func() { mutant = "" }()
 	from := map[string]uint64{fencesFirst: 18_000, decidesAnyway: 25_000, passesBlindly: 21_000}
 	for _, name := range []string{highestOffset, deletesPeers, peerSupersedes, peerCounts, fencesFirst, opensAtOnce, decidesAnyway, neverAsks, asksBeforeEpoch, passesFlight, passesUnknown, passesOwn, passesBlindly} {
-		t.Run(name, func(t *testing.T) {
-			mutant = name
-			for seed := from[name]; seed < from[name]+20_000; seed++ {
-				if faults := runFleet(seed); len(faults) > 0 {
-					t.Logf("seed %d: %s", seed, faults[0])
-					return
-				}
-			}
-			t.Error("not found")
-		})
+		t.Run(name, func(t *testing.T) { found(t, name, from[name], runFleet) })
 	}
 }
