@@ -331,15 +331,7 @@ func Consume(t testing.TB, stream jetstream.Stream, subject string) (all []sinkt
 	if subject != "" {
 		config.FilterSubjects = []string{subject}
 	}
-	consumer := must.Get(stream.OrderedConsumer(ctx, config))(t)
-	pending := must.Get(consumer.Info(ctx))(t).NumPending
-	if pending == 0 {
-		return nil
-	}
-	messages := must.Get(consumer.Messages())(t)
-	defer messages.Stop()
-	for uint64(len(all)) < pending {
-		m := must.Get(messages.Next(jetstream.NextContext(ctx)))(t)
+	must.OK(t, EachMessage(ctx, stream, config, false, func(m jetstream.Msg) {
 		r := sinktest.Record{ID: m.Headers().Get(sink.HeaderID), Value: m.Data(), Headers: make(map[string]string)}
 		for name, values := range m.Headers() {
 			r.Headers[name] = values[0]
@@ -347,4 +339,32 @@ func Consume(t testing.TB, stream jetstream.Stream, subject string) (all []sinkt
 		all = append(all, r)
 	}
 	return all
+
+// EachMessage hands out what a stream holds of what config selects, in its order, as nats.go reads
+// it. follow goes on with what comes until ctx ends.
+func EachMessage(ctx context.Context, stream jetstream.Stream, config jetstream.OrderedConsumerConfig, follow bool, each func(jetstream.Msg)) error {
+	consumer, err := stream.OrderedConsumer(ctx, config)
+	if err != nil {
+		return err
+	}
+	info, err := consumer.Info(ctx)
+	if err != nil || info.NumPending == 0 && !follow {
+		return err
+	}
+	messages, err := consumer.Messages()
+	if err != nil {
+		return err
+	}
+	defer messages.Stop()
+	for left := info.NumPending; follow || left > 0; left-- {
+		m, err := messages.Next(jetstream.NextContext(ctx))
+		switch {
+		case err == nil:
+			each(m)
+		case !follow || !errors.Is(err, jetstream.ErrNoHeartbeat):
+			return err
+		}
+	}
+	return nil
+}
 }

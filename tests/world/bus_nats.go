@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
 	"slices"
 	"strings"
 	"sync"
@@ -107,9 +106,6 @@ func (b onNATS) consume(ctx context.Context, t testing.TB, name string, from, en
 	if err != nil {
 		return err
 	}
-	if ends != nil && (ends[0] == from[0] || stream.CachedInfo().State.Msgs == 0) {
-		return nil
-	}
 	config := jetstream.OrderedConsumerConfig{DeliverPolicy: jetstream.DeliverAllPolicy}
 	if from[0] > 0 {
 		config.DeliverPolicy, config.OptStartSeq = jetstream.DeliverByStartSequencePolicy, uint64(from[0])+1
@@ -117,41 +113,17 @@ func (b onNATS) consume(ctx context.Context, t testing.TB, name string, from, en
 	if b.once != "" {
 		config.FilterSubjects = []string{b.prefix(name) + ".>"}
 	}
-	consumer, err := stream.OrderedConsumer(ctx, config)
-	if err != nil {
-		return err
-	}
-	if ends != nil {
-		if pending, err := consumer.Info(ctx); err != nil || pending.NumPending == 0 {
-			return err
-		}
-	}
-	messages, err := consumer.Messages()
-	if err != nil {
-		return err
-	}
-	defer messages.Stop()
-	for {
-		m, err := messages.Next(jetstream.NextContext(ctx))
-		if ends == nil && errors.Is(err, jetstream.ErrNoHeartbeat) {
-			continue
-		}
-		if err != nil {
-			return err
-		}
-		meta, err := m.Metadata()
-		if err != nil {
-			return err
+	return testenv.EachMessage(ctx, stream, config, ends == nil, func(m jetstream.Msg) {
+		meta := must.Get(m.Metadata())(t)
+		if ends != nil && meta.Sequence.Stream > uint64(ends[0]) {
+			return
 		}
 		r := Message{Partition: name, Value: m.Data(), Headers: make(map[string]string), Stored: meta.Timestamp, At: meta.Timestamp, Offset: int64(meta.Sequence.Stream)}
 		for k, v := range m.Headers() {
 			r.Headers[k] = v[0]
 		}
 		each(r)
-		if ends != nil && (meta.Sequence.Stream >= uint64(ends[0]) || b.once != "" && meta.NumPending == 0) {
-			return nil
-		}
-	}
+	})
 }
 
 func (b onNATS) Publisher(t testing.TB, name string) func(context.Context) error {
