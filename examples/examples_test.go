@@ -31,13 +31,12 @@ var programs = sync.OnceValues(func() (dir string, err error) {
 		return "", err
 	}
 	testenv.AtExit(func() { os.RemoveAll(dir) })
-	args := []string{"-ldflags=-w"}
 	for line := range lines {
-		if name, flags, _ := strings.Cut(line, " "); flags == "" {
-			args = append(args, "example.org/bridge/examples/"+name)
+		if name, flags, _ := strings.Cut(line, " "); flags == "" && err == nil {
+			err = testenv.Build(filepath.Join(dir, name), []string{"CGO_ENABLED=0"}, "example.org/bridge/examples/"+name)
 		}
 	}
-	return dir, testenv.Build(dir, "examples", []string{"CGO_ENABLED=0"}, args...)
+	return dir, err
 })
 
 func play(t *testing.T, line string, env ...string) {

@@ -200,7 +200,7 @@ var compileFormer = sync.OnceValues(func() (f former, err error) {
 		return f, err
 	}
 	unpack := exec.Command("sh", "-c", `git archive "$0" | tar -x -C "$1"`, formerCommit, source)
-	unpack.Dir = world.Root
+	unpack.Dir = testenv.Root()
 	if out, err := unpack.CombinedOutput(); err != nil {
 		return f, fmt.Errorf("unpack the former version: %w: %s", err, out)
 	}

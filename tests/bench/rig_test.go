@@ -260,7 +260,7 @@ func (r *rig) profiler(t testing.TB) string {
 	t.Helper()
 	if r.profiling == "" {
 		r.profiling = filepath.Join(r.T.TempDir(), "bridge")
-		must.OK(t, testenv.Build(filepath.Dir(r.profiling), "bridge-pprof", []string{"CGO_ENABLED=0"}, "-trimpath", "-tags=bridge_pprof", "example.org/bridge/cmd/bridge"))
+		must.OK(t, testenv.Build(r.profiling, []string{"CGO_ENABLED=0"}, "-trimpath", "-tags=bridge_pprof", "example.org/bridge/cmd/bridge"))
 	}
 	return r.profiling
 }

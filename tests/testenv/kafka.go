@@ -33,7 +33,7 @@ func KafkaLibs() string {
 	if libs := os.Getenv("BRIDGE_TEST_KAFKA_LIBS"); libs != "" {
 		return libs
 	}
-	return filepath.Join(cacheDir(), "kafka-libs")
+	return Cached("kafka-libs")
 }
 
 func kafkaVersion(libs string) string {

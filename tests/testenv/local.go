@@ -88,38 +88,14 @@ func NewCerts(t testing.TB) (c Certs) {
 	return c
 }
 
-// Build has the go command build programs into dir. It keeps them in a folder of the cache, by
-// their kind: what has not changed since the last test process is not linked again. It does without
-// where that folder may not be written, as in the cache of another user.
-func Build(dir, kind string, env []string, args ...string) error {
-	kept := Cached("programs", kind)
-	err := os.MkdirAll(kept, 0o755)
-	var lock *os.File
-	if err == nil {
-		lock, err = os.Create(kept + ".lock")
-	}
-	if err != nil {
-		return run("build "+kind, exec.Command("go", append([]string{"build", "-o", dir + "/"}, args...)...), env)
-	}
-	defer lock.Close()
-	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX); err != nil {
-		return err
-	}
-	// The go command takes a program for whole that a killed one has cut off: what is kept is used
-	// where the last build came to its end. Another process copies: one that this process starts
-	// meanwhile would keep the copies open. It has the lock for as long as it runs.
-	build := exec.Command("sh", append([]string{"-c", `kept=$1 dir=$2; shift 2
-		[ -e "$kept.done" ] || rm -f "$kept"/*
-		rm -f "$kept.done"
-		go build -o "$kept/" "$@" && touch "$kept.done" && cp "$kept"/* "$dir"`, "sh", kept, dir}, args...)...)
-	build.ExtraFiles = []*os.File{lock}
-	return run("build "+kind, build, env)
-}
-
-func run(what string, command *exec.Cmd, env []string) error {
-	command.Env = append(os.Environ(), env...)
-	if out, err := command.CombinedOutput(); err != nil {
-		return fmt.Errorf("%s: %w: %s", what, err, out)
+// Build has the go command build a program, with flags before its package, and copy it to a path.
+// The command keeps it in its cache: what has not changed since is not linked again.
+func Build(to string, env []string, args ...string) error {
+	// Another process copies: one that this process starts meanwhile would keep the copy open.
+	build := exec.Command("go", slices.Concat([]string{"run", "-exec=cp"}, args, []string{to})...)
+	build.Env = append(os.Environ(), env...)
+	if out, err := build.CombinedOutput(); err != nil {
+		return fmt.Errorf("build %s: %w: %s", to, err, out)
 	}
 	return nil
 }
@@ -170,8 +146,8 @@ type Foreign struct {
 
 // Fetched is a program of a folder of the cache, which scripts/test-deps fetches.
 func Fetched(name, folder, program string, args ...string) Foreign {
-	_, err := os.Stat(filepath.Join(cacheDir(), folder, "done"))
-	return Foreign{Name: name, Missing: err, Args: append([]string{filepath.Join(cacheDir(), folder, program)}, args...)}
+	_, err := os.Stat(Cached(folder, "done"))
+	return Foreign{Name: name, Missing: err, Args: append([]string{Cached(folder, program)}, args...)}
 }
 
 // Node is a script of the repository for Node.js, with the packages of a folder, whose path is its

@@ -71,7 +71,7 @@ func AnyNATS(t testing.TB) *NATSServer {
 }
 
 func newNATS(t testing.TB, options []NATSOption) (*NATSServer, func(), error) {
-	daemon := filepath.Join(cacheDir(), "bin", "nats-server")
+	daemon := Cached("bin", "nats-server")
 	if !isFile(daemon) {
 		return nil, nil, fmt.Errorf("%s: %w", daemon, exec.ErrNotFound)
 	}
@@ -321,8 +321,7 @@ func CreateStream(ctx context.Context, js jetstream.JetStream, config jetstream.
 	return stream, err
 }
 
-// Consume returns what a stream holds on a subject, all of it where that is empty, in its order, as
-// nats.go reads it.
+// Consume returns what a stream holds on a subject, all of it where that is empty, in its order.
 func Consume(t testing.TB, stream jetstream.Stream, subject string) (all []sinktest.Record) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
@@ -337,8 +336,9 @@ func Consume(t testing.TB, stream jetstream.Stream, subject string) (all []sinkt
 			r.Headers[name] = values[0]
 		}
 		all = append(all, r)
-	}
+	}))
 	return all
+}
 
 // EachMessage hands out what a stream holds of what config selects, in its order, as nats.go reads
 // it. follow goes on with what comes until ctx ends.
@@ -366,5 +366,4 @@ func EachMessage(ctx context.Context, stream jetstream.Stream, config jetstream.
 		}
 	}
 	return nil
-}
 }

@@ -1,6 +1,7 @@
 package testenv
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -100,44 +101,28 @@ func Missing(t testing.TB, what string, why error) {
 
 // report adds a line to the file that `make test` prints at its end.
 func report(verdict, line string) {
-	path := os.Getenv("BRIDGE_TEST_REPORT")
-	if path == "" {
-		return
+	f, err := os.OpenFile(os.Getenv("BRIDGE_TEST_REPORT"), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
+	if err == nil {
+		defer f.Close()
+		fmt.Fprintf(f, "%s %s\n", verdict, line)
 	}
-	f, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
-	if err != nil {
-		return
-	}
-	defer f.Close()
-	fmt.Fprintf(f, "%s %s\n", verdict, line)
 }
 
-var top = above()
-
-func above() string {
-	begin, err := os.Getwd()
-	if err != nil {
-		panic(err)
-	}
-	for dir := begin; ; dir = filepath.Dir(dir) {
-		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
+var root = func() string {
+	dir, err := os.Getwd()
+	for ; err == nil && dir != "/"; dir = filepath.Dir(dir) {
+		if isFile(filepath.Join(dir, "go.mod")) {
 			return dir
 		}
-		if dir == filepath.Dir(dir) {
-			panic("no go.mod above " + begin + ": run tests in the repository")
-		}
 	}
-}
+	panic("no go.mod above: run tests in the repository")
+}()
 
 // Root returns the top of the repository.
-func Root() string { return top }
+func Root() string { return root }
 
 // Cached returns a path below the folder where scripts/test-deps puts what it fetches.
-func Cached(below ...string) string { return filepath.Join(append([]string{cacheDir()}, below...)...) }
-
-func cacheDir() string {
-	if dir := os.Getenv("BRIDGE_TEST_CACHE"); dir != "" {
-		return dir
-	}
-	return filepath.Join(Root(), ".cache")
+func Cached(below ...string) string {
+	dir := cmp.Or(os.Getenv("BRIDGE_TEST_CACHE"), filepath.Join(root, ".cache"))
+	return filepath.Join(append([]string{dir}, below...)...)
 }

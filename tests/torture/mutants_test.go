@@ -21,6 +21,7 @@ import (
 	"example.org/bridge/tests/faulty/failpoint"
 	"example.org/bridge/tests/must"
 	"example.org/bridge/tests/testall"
+	"example.org/bridge/tests/testenv"
 	"example.org/bridge/tests/world"
 )
 
@@ -219,7 +220,7 @@ func (m *matrix) found(h hunt, where string, s score) {
 // failing fails the test unless the test of h fails with the defect.
 func (h hunt) failing(t *testing.T) (s score) {
 	t.Helper()
-	list := must.Get(faulty.List(world.Root, t.TempDir()))(t)
+	list := must.Get(faulty.List(testenv.Root(), t.TempDir()))(t)
 	cmd := exec.Command("go", "test", "-count=1", "-overlay="+list, "-run=^"+h.test+"$", "example.org/bridge/"+h.pkg)
 	cmd.Env = append(os.Environ(), failpoint.MutantVariable+"="+h.defect, "BRIDGE_TEST_ALL=1")
 	out, err := cmd.CombinedOutput()
@@ -246,7 +247,7 @@ func TestEveryMutantIsHunted(t *testing.T) {
 			t.Errorf("%s is to show %q, which no score has", h.defect, h.shows)
 		}
 	}
-	page := contents(t, filepath.Join(world.Root, "docs/defects.md"))
+	page := contents(t, filepath.Join(testenv.Root(), "docs/defects.md"))
 	again := filepath.Join(t.TempDir(), "defects.md")
 	if err := errors.Join(os.WriteFile(again, page, 0o600), writeDefects(again, make(map[string]string))); err != nil || !bytes.Equal(contents(t, again), page) {
 		t.Errorf("docs/defects.md is not what the hunts make: make torture ARGS='--mutants --write docs' (%v)", err)
@@ -254,7 +255,7 @@ func TestEveryMutantIsHunted(t *testing.T) {
 	slices.Sort(hunted)
 	var all []string
 	for _, file := range []string{"edits.diff", "added/internal/shard/defects.go.txt", "added/reconcile/defects.go.txt"} {
-		for _, found := range regexp.MustCompile(`Mutant\("(.*?)"\)`).FindAllSubmatch(contents(t, filepath.Join(world.Root, "tests/faulty", file)), -1) {
+		for _, found := range regexp.MustCompile(`Mutant\("(.*?)"\)`).FindAllSubmatch(contents(t, filepath.Join(testenv.Root(), "tests/faulty", file)), -1) {
 			all = append(all, string(found[1]))
 		}
 	}

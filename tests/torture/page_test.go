@@ -20,6 +20,7 @@ import (
 
 	"example.org/bridge/tests/must"
 	"example.org/bridge/tests/testall"
+	"example.org/bridge/tests/testenv"
 	"example.org/bridge/tests/world"
 )
 
@@ -286,7 +287,7 @@ func (m *matrix) Runs() (runs []string) {
 
 func TestThePageIsMadeOfItsResults(t *testing.T) {
 	testall.Beside(t)
-	docs, folder := filepath.Join(world.Root, "docs"), t.TempDir()
+	docs, folder := filepath.Join(testenv.Root(), "docs"), t.TempDir()
 	must.OK(t, writePage(docs, folder))
 	made := must.Get(os.ReadFile(filepath.Join(folder, pageFile)))(t)
 	if is, err := os.ReadFile(filepath.Join(docs, pageFile)); err != nil || !bytes.Equal(is, made) {

@@ -191,18 +191,18 @@ func resultsFolder() string {
 	if filepath.IsAbs(*tortureWrite) {
 		return *tortureWrite
 	}
-	return filepath.Join(cmp.Or(os.Getenv("BRIDGE_TEST_FROM"), world.Root), *tortureWrite)
+	return filepath.Join(cmp.Or(os.Getenv("BRIDGE_TEST_FROM"), testenv.Root()), *tortureWrite)
 }
 
 // sources says which commit the program is built of, with -dirty behind it where something else
 // than docs differs from that.
 var sources = sync.OnceValue(func() string {
-	commit, err := exec.Command("git", "-C", world.Root, "rev-parse", "--short=12", "HEAD").Output()
+	commit, err := exec.Command("git", "-C", testenv.Root(), "rev-parse", "--short=12", "HEAD").Output()
 	if err != nil {
 		return "unknown"
 	}
 	name := strings.TrimSpace(string(commit))
-	if exec.Command("git", "-C", world.Root, "diff", "--quiet", "HEAD", "--", ".", ":!docs").Run() != nil {
+	if exec.Command("git", "-C", testenv.Root(), "diff", "--quiet", "HEAD", "--", ".", ":!docs").Run() != nil {
 		name += "-dirty"
 	}
 	return name

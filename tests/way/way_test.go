@@ -30,12 +30,12 @@ const (
 
 func TestTheWayOfARow(t *testing.T) {
 	testall.Beside(t)
-	root := must.Get(filepath.Abs(world.Root))(t)
+	root := testenv.Root()
 	dir := t.TempDir()
 	list := must.Get(overlay(root, dir))(t)
 	path, file := filepath.Join(dir, "bridge"), filepath.Join(dir, "trace")
 	// As it ships, so that what it depends on is compiled once for all tests.
-	must.OK(t, testenv.Build(dir, "bridge-way", []string{"CGO_ENABLED=0"}, "-trimpath", "-ldflags=-w", "-overlay="+list, "example.org/bridge/cmd/bridge"))
+	must.OK(t, testenv.Build(path, []string{"CGO_ENABLED=0"}, "-trimpath", "-overlay="+list, "example.org/bridge/cmd/bridge"))
 	w := world.Empty(t, testenv.MariaDB(t))
 	w.Exec("CREATE TABLE facts (id bigint unsigned NOT NULL AUTO_INCREMENT PRIMARY KEY, name varchar(64) NOT NULL, " +
 		"created timestamp(3) NOT NULL DEFAULT CURRENT_TIMESTAMP(3), note varchar(64) NOT NULL)")

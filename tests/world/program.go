@@ -85,34 +85,33 @@ var RaceFlags = []string{"-race", "-tags=pebblegozstd", "-gcflags=modernc.org/sq
 
 // The folder is removed after the last test.
 func building(race, isFaulty bool) func() (path string, err error) {
-	return sync.OnceValues(func() (string, error) {
+	return sync.OnceValues(func() (path string, err error) {
 		dir, err := os.MkdirTemp("", "bridge-acceptance-")
 		if err != nil {
 			return "", err
 		}
 		testenv.AtExit(func() { os.RemoveAll(dir) })
-		// A test reads the symbols; what debuggers read, half of the linker's time, is left out.
-		kind, args := "bridge", []string{"-trimpath", "-ldflags=-w"}
+		args := []string{"-trimpath"}
 		// Without cgo, as it ships: the allocator of C keeps memory that Go gives back. The race
 		// detector needs it.
 		cgo := "CGO_ENABLED=0"
 		if race {
-			kind, args, cgo = "bridge-race", append(args, RaceFlags...), "CGO_ENABLED=1"
+			args, cgo = append(args, RaceFlags...), "CGO_ENABLED=1"
 		}
 		list := os.Getenv(faulty.ListVariable)
 		if isFaulty {
 			if list != "" {
 				return "", fmt.Errorf("%s: a program has one list", faulty.ListVariable)
 			}
-			kind += "-faulty"
-			if list, err = faulty.List(Root, dir); err != nil {
+			if list, err = faulty.List(testenv.Root(), dir); err != nil {
 				return "", err
 			}
 		}
 		if list != "" {
 			args = append(args, "-overlay="+list)
 		}
-		return filepath.Join(dir, "bridge"), testenv.Build(dir, kind, []string{cgo}, append(args, "example.org/bridge/cmd/bridge")...)
+		path = filepath.Join(dir, "bridge")
+		return path, testenv.Build(path, []string{cgo}, append(args, "example.org/bridge/cmd/bridge")...)
 	})
 }
 
@@ -203,9 +202,6 @@ func Verify(t testing.TB, e Env) VerifyReport {
 	}
 	return r
 }
-
-// Root is the top of the repository, seen from a package of tests.
-var Root = filepath.Join("..", "..")
 
 // Reconcile runs `bridge reconcile` beside the daemon and returns what it printed; it fails the
 // test unless the command says that all is well.
