@@ -95,12 +95,11 @@ func startProcess(t testing.TB, name string, command *exec.Cmd) *process {
 	defer out.Close()
 	command.Stdout, command.Stderr = out, out
 	p := &process{began: time.Now()}
-	p.done = must.Get(testenv.Spawn(command))(t)
-	p.pid = command.Process.Pid
+	child := must.Get(testenv.Spawn(command))(t)
+	p.pid, p.done = command.Process.Pid, child.Done
 	p.memory = watchMemory(t, p.pid)
 	t.Cleanup(func() {
-		_ = command.Process.Kill() // it may have ended
-		<-p.done
+		child.Kill()
 		p.memory.end()
 		if t.Failed() {
 			text, _ := os.ReadFile(log)

@@ -19,20 +19,13 @@ import (
 func (s *KafkaServer) CreateTopic(t testing.TB, name string, partitions int32, configs map[string]*string) {
 	t.Helper()
 	s.administer(t, "create topic "+name, func(ctx context.Context, admin *kadm.Client) error {
-		// A broker whose heartbeat came late on a busy machine is fenced for a moment, and counts
-		// for nothing.
-		var err error
-		_ = poll(ctx, func() error {
-			if _, err = admin.CreateTopic(ctx, partitions, -1, configs, name); errors.Is(err, kerr.InvalidReplicationFactor) {
-				return err
-			}
-			return nil
-		})
-		// Names are used once: where it exists, the client has asked again for want of an answer.
+		// Names are used once. A broker whose heartbeat came late on a busy machine is fenced for a
+		// moment, and counts for nothing.
+		_, err := admin.CreateTopic(ctx, partitions, -1, configs, name)
 		if err != nil && !errors.Is(err, kerr.TopicAlreadyExists) {
 			return err
 		}
-		return poll(ctx, func() error { return hasLeaders(ctx, admin, name, partitions) })
+		return hasLeaders(ctx, admin, name, partitions)
 	})
 }
 
@@ -40,15 +33,11 @@ func (s *KafkaServer) CreateTopic(t testing.TB, name string, partitions int32, c
 func (s *KafkaServer) DeleteTopic(t testing.TB, name string) {
 	t.Helper()
 	s.administer(t, "delete topic "+name, func(ctx context.Context, admin *kadm.Client) error {
-		if _, err := admin.DeleteTopic(ctx, name); err != nil {
-			return err
+		_, err := admin.DeleteTopic(ctx, name)
+		if there := hasLeaders(ctx, admin, name, 1); !errors.Is(there, kerr.UnknownTopicOrPartition) {
+			return fmt.Errorf("it is still there: %w", errors.Join(err, there))
 		}
-		return poll(ctx, func() error {
-			if err := hasLeaders(ctx, admin, name, 1); !errors.Is(err, kerr.UnknownTopicOrPartition) {
-				return fmt.Errorf("it is still there: %w", err)
-			}
-			return nil
-		})
+		return nil
 	})
 }
 
@@ -57,10 +46,10 @@ func (s *KafkaServer) AddPartitions(t testing.TB, name string, partitions int32)
 	t.Helper()
 	s.administer(t, "add partitions to "+name, func(ctx context.Context, admin *kadm.Client) error {
 		added, err := admin.UpdatePartitions(ctx, int(partitions), name)
-		if err := errors.Join(err, added.Error()); err != nil {
-			return err
+		if there := hasLeaders(ctx, admin, name, partitions); there != nil {
+			return errors.Join(there, err, added.Error())
 		}
-		return poll(ctx, func() error { return hasLeaders(ctx, admin, name, partitions) })
+		return nil
 	})
 }
 
@@ -81,10 +70,7 @@ func (s *KafkaServer) ConfigureTopic(t testing.TB, name string, configs map[stri
 		for _, one := range altered {
 			err = errors.Join(err, one.Err)
 		}
-		if err != nil {
-			return err
-		}
-		return poll(ctx, func() error { return topicShows(ctx, admin, name, configs) })
+		return errors.Join(err, topicShows(ctx, admin, name, configs))
 	})
 }
 
@@ -128,13 +114,12 @@ func (s *KafkaServer) SetPassword(t testing.TB, password string) {
 	})
 }
 
+// It tries until that succeeds.
 func (s *KafkaServer) administer(t testing.TB, what string, do func(context.Context, *kadm.Client) error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), answerWithin)
 	defer cancel()
-	if err := do(ctx, s.Admin(t)); err != nil {
-		t.Fatalf("%s: %v", what, err)
-	}
+	must.Until(t, answerWithin, what, func() any { return do(ctx, s.Admin(t)) })
 }
 
 // Admin returns a client that asks the brokers and orders them, the same one at each call. What it
@@ -147,20 +132,4 @@ func (s *KafkaServer) Admin(t testing.TB) *kadm.Client {
 		AtExit(s.admin.Close)
 	})
 	return s.admin
-}
-
-func poll(ctx context.Context, check func() error) error {
-	tick := time.NewTicker(20 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		err := check()
-		if err == nil {
-			return nil
-		}
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			return err
-		}
-	}
 }

@@ -18,6 +18,7 @@ import (
 	"testing"
 	"time"
 
+	"example.org/bridge/client/backoff"
 	"example.org/bridge/tests/must"
 )
 
@@ -40,13 +41,19 @@ type Process struct {
 	// data is the folder with all that outlives the process.
 	data string
 
-	cmd  *exec.Cmd
-	done <-chan struct{}
+	*Child
 }
 
-// Spawn starts a command that dies with the test binary, even when that is killed. done is closed
-// when it has ended.
-func Spawn(cmd *exec.Cmd) (done <-chan struct{}, err error) {
+// Child is a command that dies with the test binary, even when that is killed. nil is one that was
+// not started.
+type Child struct {
+	Cmd *exec.Cmd
+	// Done is closed when it has ended.
+	Done <-chan struct{}
+}
+
+// Spawn starts a command.
+func Spawn(cmd *exec.Cmd) (*Child, error) {
 	if cmd.SysProcAttr == nil {
 		cmd.SysProcAttr = new(syscall.SysProcAttr)
 	}
@@ -63,7 +70,28 @@ func Spawn(cmd *exec.Cmd) (done <-chan struct{}, err error) {
 			_ = cmd.Wait() // the exit status is in ProcessState
 		}
 	}()
-	return ended, <-started
+	return &Child{cmd, ended}, <-started
+}
+
+// Ended reports whether the command does not run.
+func (c *Child) Ended() bool {
+	if c == nil {
+		return true
+	}
+	select {
+	case <-c.Done:
+		return true
+	default:
+		return false
+	}
+}
+
+// Kill ends the command at once (SIGKILL), as a crash does, and waits for its end. Its data stays.
+func (c *Child) Kill() {
+	if c != nil {
+		_ = c.Cmd.Process.Kill() // it may have ended
+		<-c.Done
+	}
 }
 
 // tryPorts starts a server in a new folder, with another free port where another process takes that
@@ -107,40 +135,46 @@ func (p *Process) start() error {
 	cmd := exec.Command(p.args[0], args...)
 	cmd.Stdout, cmd.Stderr = out, out
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	done, err := Spawn(cmd)
+	child, err := Spawn(cmd)
 	if err != nil {
 		return fmt.Errorf("start %s: %w", p.name, err)
 	}
-	p.cmd, p.done = cmd, done
+	p.Child = child
 	return p.untilReady()
 }
 
 func (p *Process) untilReady() error {
 	ctx, cancel := context.WithTimeout(context.Background(), startWithin)
 	defer cancel()
-	tick := time.NewTicker(50 * time.Millisecond)
-	defer tick.Stop()
-	for {
+	err := poll(ctx, func() error {
 		err := p.ready(ctx)
-		if err == nil {
-			return nil
+		if err != nil && p.Ended() {
+			cancel()
 		}
-		select {
-		case <-p.done:
-			return fmt.Errorf("%s ended while starting: %w\n%s", p.name, err, p.tail())
-		case <-ctx.Done():
-			p.Kill()
-			return fmt.Errorf("%s not ready after %s: %w\n%s", p.name, startWithin, err, p.tail())
-		case <-tick.C:
+		return err
+	})
+	if err != nil {
+		p.Kill()
+		return fmt.Errorf("%s is not ready: %w\n%s", p.name, err, p.tail())
+	}
+	return nil
+}
+
+// poll checks again and again until that succeeds or ctx ends.
+func poll(ctx context.Context, check func() error) error {
+	for {
+		err := check()
+		if err == nil || backoff.Pause(ctx, 20*time.Millisecond) != nil {
+			return err
 		}
 	}
 }
 
-func (p *Process) Pid() int { return p.cmd.Process.Pid }
+func (p *Process) Pid() int { return p.Cmd.Process.Pid }
 
 func (p *Process) signal(sig syscall.Signal) {
-	if p.running() {
-		_ = syscall.Kill(p.cmd.Process.Pid, sig)
+	if !p.Ended() {
+		_ = syscall.Kill(p.Pid(), sig)
 	}
 }
 
@@ -149,7 +183,7 @@ func (p *Process) signal(sig syscall.Signal) {
 // machine, or after a minute.
 func (p *Process) Pause() {
 	p.signal(syscall.SIGSTOP)
-	for deadline := time.Now().Add(time.Minute); p.running() && !Stopped(p.Pid()) && time.Now().Before(deadline); {
+	for deadline := time.Now().Add(time.Minute); !p.Ended() && !Stopped(p.Pid()) && time.Now().Before(deadline); {
 		time.Sleep(time.Millisecond)
 	}
 }
@@ -171,36 +205,15 @@ func Stopped(pid int) bool {
 	return true
 }
 
-func (p *Process) running() bool {
-	if p.cmd == nil {
-		return false
-	}
-	select {
-	case <-p.done:
-		return false
-	default:
-		return true
-	}
-}
-
-// Kill ends the process at once (SIGKILL), as a crash does, and waits for its end. Its data stays.
-func (p *Process) Kill() {
-	if p.cmd == nil {
-		return
-	}
-	p.signal(syscall.SIGKILL)
-	<-p.done
-}
-
 // Stop ends the process in good order (SIGTERM), also a paused one, and kills it after a minute.
 func (p *Process) Stop() {
-	if p.cmd == nil {
+	if p.Ended() {
 		return
 	}
 	p.signal(syscall.SIGTERM)
 	p.signal(syscall.SIGCONT)
 	select {
-	case <-p.done:
+	case <-p.Done:
 	case <-time.After(time.Minute):
 		p.Kill()
 	}
@@ -222,9 +235,6 @@ func (p *Process) Restart(t testing.TB) {
 	p.Start(t)
 }
 
-// Log returns the end of what the process wrote to its log.
-func (p *Process) Log() string { return string(p.tail()) }
-
 func (p *Process) tail() []byte {
 	b, err := os.ReadFile(p.log)
 	if err != nil {
@@ -239,7 +249,7 @@ func (p *Process) tail() []byte {
 func (p *Process) Heal(t testing.TB) {
 	t.Helper()
 	p.signal(syscall.SIGCONT)
-	if p.running() {
+	if !p.Ended() {
 		ctx, cancel := context.WithTimeout(context.Background(), 15*time.Second)
 		defer cancel()
 		if poll(ctx, func() error { return p.ready(ctx) }) == nil {

@@ -66,8 +66,8 @@ type Daemon struct {
 	Env  Env
 	addr string
 	Log  *Log
-	Cmd  *exec.Cmd
-	Done <-chan struct{}
+	// Child is nil before Start.
+	*testenv.Child
 }
 
 // NewDaemon prepares a daemon with a checkpoint in a folder of its own; start runs it.
@@ -93,11 +93,11 @@ func NewDaemon(t testing.TB, path string, e Env) *Daemon {
 
 func (d *Daemon) Start() {
 	d.T.Helper()
-	d.Cmd = exec.Command(d.Path, "run")
-	d.Cmd.Env = d.Env.list()
-	d.Cmd.Stdout, d.Cmd.Stderr = d.Log, d.Log
+	cmd := exec.Command(d.Path, "run")
+	cmd.Env = d.Env.list()
+	cmd.Stdout, cmd.Stderr = d.Log, d.Log
 	fmt.Fprintln(d.Log, StartLine)
-	d.Done = must.Get(testenv.Spawn(d.Cmd))(d.T)
+	d.Child = must.Get(testenv.Spawn(cmd))(d.T)
 }
 
 // Checkpoint returns the folder of the checkpoint, of a share that of its own.
@@ -127,23 +127,6 @@ func (d *Daemon) PutCheckpoint(copied string) {
 	d.T.Helper()
 	d.LoseCheckpoint()
 	must.OK(d.T, os.CopyFS(d.Checkpoint(), os.DirFS(copied)))
-}
-
-func (d *Daemon) Kill() {
-	if d.Cmd == nil {
-		return
-	}
-	_ = d.Cmd.Process.Kill()
-	<-d.Done
-}
-
-func (d *Daemon) Ended() bool {
-	select {
-	case <-d.Done:
-		return true
-	default:
-		return false
-	}
 }
 
 // Wait waits until the daemon has ended and returns its exit status, -1 where a signal ended it.

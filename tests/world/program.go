@@ -273,7 +273,7 @@ func (d *Daemon) AwaitStop() {
 }
 
 func (d *Daemon) goroutines() string {
-	if d.Cmd == nil || d.Cmd.Process == nil {
+	if d.Child == nil {
 		return "it was not started"
 	}
 	before := len(d.Log.String())
