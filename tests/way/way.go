@@ -1,10 +1,13 @@
 package way
 
 import (
+	"bytes"
 	"fmt"
 	"go/ast"
 	"go/parser"
+	"go/printer"
 	"go/token"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -45,69 +48,55 @@ func overlay(root, dir string) (list string, err error) {
 	return faulty.Replace(root, dir, made)
 }
 
+// packageLine is where the import of the recorder goes.
+var packageLine = regexp.MustCompile(`(?m)^package \w+`)
+
 // noted returns the text of a file whose functions say that they are entered and left, and whether
 // they hold the row then.
 func noted(text []byte) ([]byte, error) {
 	set := token.NewFileSet()
-	file, err := parser.ParseFile(set, "", text, parser.SkipObjectResolution)
+	file, err := parser.ParseFile(set, "", text, parser.SkipObjectResolution|parser.ParseComments)
 	if err != nil {
 		return nil, err
 	}
-	offset := func(p token.Pos) int { return set.Position(p).Offset }
-	for _, d := range slices.Backward(file.Decls) {
+	for _, d := range file.Decls {
 		f, ok := d.(*ast.FuncDecl)
 		if !ok || f.Body == nil || f.Name.Name == "init" {
 			continue
 		}
-		// From the end of the declaration to its begin: what is inserted moves what follows.
-		var edits []edit
-		receiver := "nil"
+		entered := []string{strconv.Quote(nameOf(file.Name.Name, f)), "nil"}
 		if f.Recv != nil {
-			receiver = named(f.Recv, "wayOf", &edits, offset)[0]
+			entered[1] = named(f.Recv, "wayOf")[0]
 		}
-		parameters, results := named(f.Type.Params, "wayIn", &edits, offset), named(f.Type.Results, "wayOut", &edits, offset)
-		body := fmt.Sprintf("defer way.Enter(%s)(%s);", strings.Join(append([]string{strconv.Quote(nameOf(file.Name.Name, f)), receiver}, parameters...), ", "), strings.Join(results, ", "))
-		edits = append(edits, edit{offset(f.Body.Lbrace) + 1, offset(f.Body.Lbrace) + 1, body})
-		for _, e := range slices.Backward(edits) {
-			text = slices.Replace(text, e.from, e.to, []byte(e.text)...)
-		}
+		entered = append(entered, named(f.Type.Params, "wayIn")...)
+		// Their text stands for what is called.
+		enter := ast.NewIdent("way.Enter(" + strings.Join(entered, ", ") + ")")
+		results := ast.NewIdent(strings.Join(named(f.Type.Results, "wayOut"), ", "))
+		f.Body.List = slices.Insert(f.Body.List, 0, ast.Stmt(&ast.DeferStmt{Call: &ast.CallExpr{Fun: enter, Args: []ast.Expr{results}}}))
 	}
-	text = slices.Insert(text, offset(file.Name.End()), fmt.Appendf(nil, "; import %q", imported)...)
-	return append(text, "\nvar _ = way.Enter\n"...), nil
+	var b bytes.Buffer
+	err = printer.Fprint(&b, set, file)
+	at := packageLine.FindIndex(b.Bytes())[1]
+	text = slices.Insert(b.Bytes(), at, fmt.Appendf(nil, "; import %q", imported)...)
+	return append(text, "\nvar _ = way.Enter\n"...), err
 }
 
-type edit struct {
-	from, to int
-	text     string
-}
-
-// named returns pointers to all of the parameters or results of a function, and notes in edits what
-// gives a name to those without one.
-func named(list *ast.FieldList, prefix string, edits *[]edit, offset func(token.Pos) int) (pointers []string) {
+// named returns pointers to all of the parameters or results of a function, and gives a name to
+// those without one.
+func named(list *ast.FieldList, prefix string) (pointers []string) {
 	if list == nil {
 		return nil
 	}
 	for _, field := range list.List {
 		if len(field.Names) == 0 {
-			name := prefix + strconv.Itoa(len(pointers))
-			at := offset(field.Type.Pos())
-			*edits = append(*edits, edit{at, at, name + " "})
-			pointers = append(pointers, "&"+name)
+			field.Names = []*ast.Ident{ast.NewIdent("_")}
 		}
 		for _, n := range field.Names {
-			name := n.Name
-			if name == "_" {
-				name = prefix + strconv.Itoa(len(pointers))
-				*edits = append(*edits, edit{offset(n.Pos()), offset(n.End()), name})
+			if n.Name == "_" {
+				n.Name = prefix + strconv.Itoa(len(pointers))
 			}
-			pointers = append(pointers, "&"+name)
+			pointers = append(pointers, "&"+n.Name)
 		}
-	}
-	if !list.Opening.IsValid() && len(list.List) > 0 {
-		// A single result without a name.
-		end := offset(list.List[0].Type.End())
-		(*edits)[len(*edits)-1].text = "(" + (*edits)[len(*edits)-1].text
-		*edits = append(*edits, edit{end, end, ")"})
 	}
 	return pointers
 }

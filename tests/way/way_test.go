@@ -99,7 +99,7 @@ func TestFunctionsSayThatTheyAreEntered(t *testing.T) {
 	testall.Beside(t)
 	const text = "package a\n\nfunc (T[K]) f(_ int, s string) error { return nil }\n"
 	const want = "package a; import \"example.org/bridge/client/way\"\n\n" +
-		"func (wayOf0 T[K]) f(wayIn0 int, s string) (wayOut0 error) {defer way.Enter(\"a.T.f\", &wayOf0, &wayIn0, &s)(&wayOut0); return nil }\n\nvar _ = way.Enter\n"
+		"func (wayOf0 T[K]) f(wayIn0 int, s string) (wayOut0 error) {\n\tdefer way.Enter(\"a.T.f\", &wayOf0, &wayIn0, &s)(&wayOut0)\n\treturn nil\n}\n\nvar _ = way.Enter\n"
 	if got, err := noted([]byte(text)); err != nil || string(got) != want {
 		t.Errorf("got\n%s\nerror %v, want\n%s", got, err, want)
 	}
