@@ -164,41 +164,33 @@ func (s *session) end() {
 // read before it got lost. Transactions that have not ended are waited for: the one that is looked
 // for may be among them.
 func lookup(ctx context.Context, db *sql.DB, d Dialect, scan func(*sql.Rows) error, query string, args ...any) error {
-	pause := retries()
-	for {
-		err := lookupOnce(ctx, db, d, scan, query, args...)
-		if err == nil || !isAway(err) || ctx.Err() != nil {
-			return err
-		}
-		if err := pause.Wait(ctx); err != nil {
-			return err
-		}
-	}
-}
-
-func lookupOnce(ctx context.Context, db *sql.DB, d Dialect, scan func(*sql.Rows) error, query string, args ...any) (err error) {
-	tx, err := open(ctx, db, d)
-	if err != nil {
-		return err
-	}
-	defer tx.end()
 	if d == MySQL {
 		query += " FOR UPDATE"
-		if err := tx.killedEnded(ctx); err != nil {
+	}
+	pause := retries()
+	return pause.Retry(ctx, func() (err error) {
+		tx, err := open(ctx, db, d)
+		if err != nil {
 			return err
 		}
-	}
-	rows, err := tx.QueryContext(ctx, query, args...)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, rows.Close()) }()
-	for rows.Next() {
-		if err := scan(rows); err != nil {
+		defer tx.end()
+		if d == MySQL {
+			if err := tx.killedEnded(ctx); err != nil {
+				return err
+			}
+		}
+		rows, err := tx.QueryContext(ctx, query, args...)
+		if err != nil {
 			return err
 		}
-	}
-	return rows.Err()
+		defer func() { err = errors.Join(err, rows.Close()) }()
+		for rows.Next() {
+			if err := scan(rows); err != nil {
+				return err
+			}
+		}
+		return rows.Err()
+	}, isAway)
 }
 
 // killedEnded returns errDying as long as a session of the database was killed and has not ended,
