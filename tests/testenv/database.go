@@ -14,7 +14,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 
@@ -121,8 +120,6 @@ func (s *DatabaseServer) open(db string) (*sql.DB, error) {
 	return sql.OpenDB(connector), nil
 }
 
-var reportedVersions sync.Map
-
 func (s *DatabaseServer) identify(ctx context.Context) error {
 	db, err := s.open("")
 	if err != nil {
@@ -132,13 +129,11 @@ func (s *DatabaseServer) identify(ctx context.Context) error {
 	if err := db.QueryRowContext(ctx, "SELECT VERSION()").Scan(&s.Version); err != nil {
 		return err
 	}
-	if _, reported := reportedVersions.LoadOrStore(s.Version, true); !reported {
-		kind := "MySQL"
-		if s.IsMariaDB() {
-			kind = "MariaDB"
-		}
-		report("real", kind+" "+s.Version)
+	kind := "MySQL "
+	if s.IsMariaDB() {
+		kind = "MariaDB "
 	}
+	report("real", kind+s.Version)
 	return nil
 }
 

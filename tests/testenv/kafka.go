@@ -133,7 +133,7 @@ func newKafka(t testing.TB, opts KafkaOptions) (*KafkaServer, func(), error) {
 		if err == nil {
 			err = s.shareClasses(libs, len(opts.controllers) == 1)
 		}
-		reportKafka.Do(func() { report("real", fmt.Sprintf("Apache Kafka %s (KRaft)", s.Version)) })
+		report("real", fmt.Sprintf("Apache Kafka %s (KRaft)", s.Version))
 		return s, s.Process, err
 	})
 }
@@ -174,8 +174,6 @@ func (s *KafkaServer) ProxiedBrokers() []string    { return []string{s.proxy.Add
 func (s *KafkaServer) StrayBrokers(i int) []string { return []string{s.at[fmt.Sprint("STRAY", i)]} }
 
 func (s *KafkaServer) Proxy() *Proxy { return s.proxy }
-
-var reportKafka sync.Once
 
 func (s *KafkaServer) ping(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
@@ -258,7 +256,13 @@ func (s *KafkaServer) configure(t testing.TB, dir string, opts KafkaOptions) err
 		add("SASL", "SASL_PLAINTEXT", "", saslConfig("sasl"))
 	}
 	if opts.OAuth {
-		add("OAUTH", "SASL_PLAINTEXT", "", oauthConfig("oauth"))
+		const module = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule required"
+		add("OAUTH", "SASL_PLAINTEXT", "", map[string]string{
+			"listener.name.oauth.sasl.enabled.mechanisms": "OAUTHBEARER",
+			"listener.name.oauth.oauthbearer.sasl.jaas.config": fmt.Sprintf(
+				"%s unsecuredLoginStringClaim_sub=\"broker\" unsecuredValidatorRequiredScope=%q;", module, KafkaScope),
+			"listener.name.oauth.oauthbearer.connections.max.reauth.ms": fmt.Sprint(KafkaSession.Milliseconds()),
+		})
 	}
 	if opts.TLS != nil {
 		s.keys = filepath.Join(dir, "broker.pem")
@@ -320,18 +324,6 @@ func KafkaToken(user, scope string, expires time.Time) string {
 	encode := base64.RawURLEncoding.EncodeToString
 	claims := fmt.Sprintf(`{"sub":%q,"scope":[%q],"iat":%d,"exp":%d}`, user, scope, time.Now().Add(-time.Hour).Unix(), expires.Unix())
 	return encode([]byte(`{"alg":"none"}`)) + "." + encode([]byte(claims)) + "."
-}
-
-// The listener's name is in lower case.
-func oauthConfig(listener string) map[string]string {
-	const module = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule required"
-	begin := "listener.name." + listener + "."
-	return map[string]string{
-		begin + "sasl.enabled.mechanisms": "OAUTHBEARER",
-		begin + "oauthbearer.sasl.jaas.config": fmt.Sprintf(
-			"%s unsecuredLoginStringClaim_sub=\"broker\" unsecuredValidatorRequiredScope=%q;", module, KafkaScope),
-		begin + "oauthbearer.connections.max.reauth.ms": fmt.Sprint(KafkaSession.Milliseconds()),
-	}
 }
 
 // shareClasses has the JVM take the classes of a broker from an archive beside the jars: a start

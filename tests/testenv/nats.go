@@ -109,10 +109,8 @@ func (s *NATSServer) identify(ctx context.Context) error {
 	if _, err := js.AccountInfo(ctx); err != nil {
 		return fmt.Errorf("JetStream: %w", err)
 	}
-	if s.Version == "" {
-		s.Version = nc.ConnectedServerVersion()
-		report("real", "nats-server "+s.Version)
-	}
+	s.Version = nc.ConnectedServerVersion()
+	report("real", "nats-server "+s.Version)
 	return nil
 }
 
