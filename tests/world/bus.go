@@ -232,16 +232,11 @@ func (b *Bus) Follow(t testing.TB, name string) *Tape {
 // stop is called or the test ends.
 func (b *Bus) Receive(t testing.TB, name string, each func(Message)) (stop func()) {
 	t.Helper()
-	ctx, cancel := context.WithCancel(context.Background())
-	var done sync.WaitGroup
-	done.Go(func() {
+	return beside(t, func(ctx context.Context) {
 		if err := b.consume(ctx, t, name, nil, nil, each); err != nil && ctx.Err() == nil {
 			t.Errorf("the consumer of %s ended: %v", name, err)
 		}
 	})
-	stop = sync.OnceFunc(func() { cancel(); done.Wait() })
-	t.Cleanup(stop)
-	return stop
 }
 
 // Tape is what a consumer receives while it happens, each message with the time.

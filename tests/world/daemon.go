@@ -20,6 +20,7 @@ import (
 	"testing"
 	"time"
 
+	"example.org/bridge/client/backoff"
 	"example.org/bridge/internal/httpapi"
 	"example.org/bridge/internal/shard"
 	"example.org/bridge/tests/must"
@@ -277,25 +278,22 @@ func Until(t testing.TB, limit time.Duration, what string, look func() (wrong an
 	must.Until(t, busy*limit, what, look)
 }
 
-// Every calls do again and again, with a pause in between, until stop is called or the test ends.
-func Every(t testing.TB, pause time.Duration, do func()) (stop func()) {
-	end, done := make(chan struct{}), make(chan struct{})
-	go func() {
-		defer close(done)
-		tick := time.NewTicker(pause)
-		defer tick.Stop()
-		for {
-			do()
-			select {
-			case <-end:
-				return
-			case <-tick.C:
-			}
-		}
-	}()
-	stop = sync.OnceFunc(func() { close(end); <-done })
+// beside runs do until stop is called or the test ends.
+func beside(t testing.TB, do func(context.Context)) (stop func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	var done sync.WaitGroup
+	done.Go(func() { do(ctx) })
+	stop = sync.OnceFunc(func() { cancel(); done.Wait() })
 	t.Cleanup(stop)
 	return stop
+}
+
+// Every calls do again and again, with a pause in between, until stop is called or the test ends.
+func Every(t testing.TB, pause time.Duration, do func()) (stop func()) {
+	return beside(t, func(ctx context.Context) {
+		for do(); backoff.Pause(ctx, pause) == nil; do() {
+		}
+	})
 }
 
 // Pause lets time pass while something runs beside the test.

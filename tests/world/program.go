@@ -131,14 +131,8 @@ func NewFailpoints(t testing.TB) *Failpoints {
 // Set replaces the list; programs follow within 50 ms.
 func (f *Failpoints) Set(actions ...failpoint.Action) {
 	f.t.Helper()
-	text, err := json.Marshal(actions)
-	if err == nil {
-		err = os.WriteFile(f.path+".new", text, 0o600)
-	}
-	if err == nil {
-		err = os.Rename(f.path+".new", f.path)
-	}
-	must.OK(f.t, err)
+	must.OK(f.t, os.WriteFile(f.path+".new", must.Get(json.Marshal(actions))(f.t), 0o600))
+	must.OK(f.t, os.Rename(f.path+".new", f.path))
 }
 
 func (f *Failpoints) Env() Env { return Env{failpoint.Variable: f.path} }

@@ -72,9 +72,7 @@ func New(t testing.TB, o Options) *World {
 	if o.Database == nil {
 		w.Name = testenv.NewStreamName()
 		path := filepath.Join(t.TempDir(), "app.db")
-		var err error
-		w.DB, err = sql.Open("sqlite", "file:"+path+"?_pragma=journal_mode(WAL)&_pragma=busy_timeout(10000)&_pragma=synchronous(NORMAL)&_txlock=immediate")
-		must.OK(t, err)
+		w.DB = must.Get(sql.Open("sqlite", "file:"+path+"?_pragma=journal_mode(WAL)&_pragma=busy_timeout(10000)&_pragma=synchronous(NORMAL)&_txlock=immediate"))(t)
 		t.Cleanup(func() { _ = w.DB.Close() })
 		w.URL = "sqlite://" + path
 	} else {
@@ -356,18 +354,10 @@ var LoadEnv = Env{"BRIDGE_RECONCILE_MAX_DELETES": "45%", "BRIDGE_STREAM_STRICT_R
 
 func compile(t testing.TB, text []byte, change func(schema map[string]any)) *jsonschema.Schema {
 	t.Helper()
-	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(text))
-	c := jsonschema.NewCompiler()
-	var compiled *jsonschema.Schema
-	if err == nil {
-		change(doc.(map[string]any))
-		err = c.AddResource("schema.json", doc)
-	}
-	if err == nil {
-		compiled, err = c.Compile("schema.json")
-	}
-	must.OK(t, err)
-	return compiled
+	doc, c := must.Get(jsonschema.UnmarshalJSON(bytes.NewReader(text)))(t), jsonschema.NewCompiler()
+	change(doc.(map[string]any))
+	must.OK(t, c.AddResource("schema.json", doc))
+	return must.Get(c.Compile("schema.json"))(t)
 }
 
 func general(t testing.TB) map[event.Op]*jsonschema.Schema {
