@@ -66,6 +66,25 @@ func TestAStuckStreamHoldsUpNoOther(t *testing.T) {
 	}
 }
 
+// TestTablesThatCannotBeReadHoldUpNoOther: what is reserved for them is the others' meanwhile.
+func TestTablesThatCannotBeReadHoldUpNoOther(t *testing.T) {
+	limits := shard.NewLimits(1<<20, 1, 2).Stream()
+	var reads atomic.Int64
+	for range 12 {
+		b := newBench(t)
+		b.shared, b.opts.Limits = true, limits
+		b.hook = func(source.Query) error { reads.Add(1); return errAway }
+		b.run(t)
+	}
+	// Eight shares there are.
+	eventually(t, "they are tried", func() bool { return reads.Load() >= 8 })
+	b := newBench(t)
+	b.shared, b.opts.Limits = true, limits
+	b.insert(500)
+	b.run(t)
+	b.saved(t, 500)
+}
+
 // halfStore is a store that refuses one change of a table, and from then on cannot read the table.
 type halfStore struct {
 	store.Store

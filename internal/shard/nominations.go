@@ -270,7 +270,9 @@ func (o *nominations) publishOnce(ctx context.Context, q source.Query, n *nomina
 	at := ledger.Age{Steady: o.gaps.at}
 	defer func() { page.free() }()
 	if q.Limit > 0 {
-		if page, err = o.read(ctx, q, n); err != nil {
+		o.reader.share = &held
+		page, err = o.read(ctx, q, n)
+		if o.reader.share = nil; err != nil {
 			return false, err
 		}
 		if err := o.reader.bind(page.Columns); err != nil {

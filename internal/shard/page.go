@@ -81,7 +81,9 @@ func (o *owner) readTail(ctx context.Context, held *hold) (p *page, err error) {
 		return nil, err
 	}
 	if p == nil {
-		if p, err = o.reader.page(ctx, q); err != nil {
+		o.reader.share = held
+		p, err = o.reader.page(ctx, q)
+		if o.reader.share = nil; err != nil {
 			return nil, err
 		}
 	}

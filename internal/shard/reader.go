@@ -30,6 +30,9 @@ type reader struct {
 	failed bool
 	// oversize is what the next page may use that did not fit into a share.
 	oversize hold
+	// share is what is reserved for the rows that are read, nil where others are in memory, too.
+	// While they cannot be read others have it.
+	share *hold
 }
 
 func (r *reader) newPage() *page {
@@ -69,7 +72,17 @@ func (r *reader) rows(ctx context.Context, q source.Query) (*page, error) {
 		}
 		return err
 	}
-	err := r.retrier.retry(ctx, owning, reading, func() error { return r.query(ctx, &p.span, read) })
+	err := r.retrier.retry(ctx, owning, reading, func() (err error) {
+		if r.share != nil && r.share.bytes == 0 {
+			if *r.share, err = r.reserve(ctx); err != nil {
+				return err
+			}
+		}
+		if err = r.query(ctx, &p.span, read); err != nil && r.share != nil {
+			r.opts.Limits.release(r.share)
+		}
+		return err
+	})
 	if err != nil {
 		p.free()
 		return nil, err

@@ -234,6 +234,7 @@ func (s *Shard) attempt(ctx context.Context) (idle bool, err error) {
 		// At once, not when the batch before it is through.
 		s.status.fault(reading, err)
 	}
+	s.reader.share = nil // also where it panics
 	s.opts.Limits.release(&s.reader.oversize)
 	failed := owner.pipe.close()
 	if _, open := errors.AsType[*unresolvedError](failed); open || panics.Is(failed) {
