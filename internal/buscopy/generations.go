@@ -406,7 +406,7 @@ func (g *Generations) Permit(ctx context.Context) error {
 // Run gives signs of life until ctx ends. It returns ErrFormer when the number of shares has
 // changed.
 func (g *Generations) Run(ctx context.Context) error {
-	for backoff.Pause(ctx, silence/3) == nil {
+	for pause := silence / 3; backoff.Pause(ctx, pause) == nil; {
 		g.mu.Lock()
 		works := g.works
 		g.mu.Unlock()
@@ -416,6 +416,10 @@ func (g *Generations) Run(ctx context.Context) error {
 		// Another error shows at the next copy of the progress.
 		if errors.Is(g.Sign(ctx), ErrFormer) {
 			return g.Permit(ctx)
+		}
+		if pause = silence / 3; !g.isHeard() {
+			// The bus took it too late, and batches wait for another one.
+			pause = time.Second
 		}
 	}
 	return nil

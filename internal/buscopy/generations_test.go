@@ -216,6 +216,39 @@ func TestAProcessThatStandsStill(t *testing.T) {
 	})
 }
 
+// heldBucket takes nothing while it is held.
+type heldBucket struct {
+	buscopy.Bucket
+	held chan struct{}
+}
+
+func (b *heldBucket) Put(ctx context.Context, key string, value []byte) error {
+	b.held <- struct{}{}
+	defer func() { <-b.held }()
+	return b.Bucket.Put(ctx, key, value)
+}
+
+// TestASignThatTheBusTookLate, as behind an outage, is followed by another one at once: until then
+// the process publishes nothing.
+func TestASignThatTheBusTookLate(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f := newFleet(t)
+		slow := &heldBucket{f.bucket, make(chan struct{}, 1)}
+		f.through = func(share.Share) buscopy.Bucket { return slow }
+		one := f.ship(0, 1).begins()
+		expect(t, []*ship{one}, one)
+		slow.held <- struct{}{}
+		time.Sleep(2 * time.Minute)
+		<-slow.held
+		began := time.Now()
+		if err := one.Heard(t.Context()); err != nil || time.Since(began) > 2*time.Second {
+			t.Errorf("it publishes after %s: %v", time.Since(began), err)
+		}
+		one.ends()
+	})
+}
+
 // TestAnEntryThatCannotBeRead keeps a process from publishing only if it stood still: else others
 // wait for it as long as the bus takes its signs. One of a later version is passed over.
 func TestAnEntryThatCannotBeRead(t *testing.T) {
