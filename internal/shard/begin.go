@@ -53,7 +53,7 @@ func (s *Shard) begin(ctx context.Context) (*owner, error) {
 	}
 	// What the store has of the schema of its events counts.
 	s.reader.columns = nil
-	if err := s.reader.schemas.open(ctx); err != nil {
+	if err := s.retrier.readStore(ctx, func() error { return s.reader.schemas.open(ctx) }); err != nil {
 		return nil, err
 	}
 	found := s.gaps.stored().Started

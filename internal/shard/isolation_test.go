@@ -89,6 +89,8 @@ func TestTablesThatCannotBeReadHoldUpNoOther(t *testing.T) {
 type halfStore struct {
 	store.Store
 	refuses, unreadable atomic.Bool
+	// schema is which of the next reads of its schema fails, 0 for none.
+	schema atomic.Int64
 }
 
 func (s *halfStore) Apply(ctx context.Context, b *store.Batch) error {
@@ -102,7 +104,7 @@ func (s *halfStore) Apply(ctx context.Context, b *store.Batch) error {
 }
 
 func (s *halfStore) Parts(ctx context.Context, k store.Key, kind store.Kind, from uint64) iter.Seq2[store.Part, error] {
-	if k == key && s.unreadable.Load() {
+	if k == key && (s.unreadable.Load() || kind == store.SchemaPart && s.schema.Add(-1) == 0) {
 		return func(yield func(store.Part, error) bool) { yield(store.Part{}, syscall.EIO) }
 	}
 	return s.Store.Parts(ctx, k, kind, from)
@@ -141,6 +143,9 @@ func TestAShardBeginsOnceItsPartsCanBeRead(t *testing.T) {
 		s.play("run; waiting; error " + syscall.EIO.Error() + "; insert 10")
 		kept.unreadable.Store(false)
 		s.play("saved 20; running; stop; ids 1-20")
+		// Behind that of the feed.
+		kept.schema.Store(2)
+		s.play("run; insert 10; saved 30; stop")
 	})
 }
 
