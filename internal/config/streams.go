@@ -72,6 +72,7 @@ func (l *streamLoader) load() Stream {
 		l.warn(l.begin+"TIME_ZONE", "has no effect with the source %s:, where %sTIME_ZONE holds for the whole file", src.Scheme, prefix)
 	}
 	l.destination()
+	l.warnOfIdle()
 	if check := l.cfg.Sink.Destinations.Check; check != nil && s.DeadLetter != "" {
 		if err := check(s.DeadLetter); err != nil {
 			variable := l.begin + "DEAD_LETTER"
@@ -160,9 +161,6 @@ func (l *streamLoader) contradictions() {
 		}
 		l.add(variable, "is hold, but ID_ORDER is segmented, where a gap may stay open for hours: use late")
 	}
-	if l.stream.Kind == event.Release && l.stream.Deleted != "" {
-		l.warn(l.begin+"DELETED", "has no effect on a release stream: each row of it is a fact")
-	}
 	if l.stream.Fields == nil || l.stream.Kind != event.Capability {
 		return
 	}
@@ -171,6 +169,31 @@ func (l *streamLoader) contradictions() {
 		published := slices.ContainsFunc(l.stream.Fields, func(f event.Field) bool { return strings.EqualFold(f.Column, column) })
 		if !published && !strings.EqualFold(column, l.stream.ID) {
 			l.add(l.begin+"FIELDS", "leaves out item %d of %sKEY, without which a deleted event does not say what was deleted: add it", i+1, l.begin)
+		}
+	}
+}
+
+// warnOfIdle warns of settings of the stream that others leave nothing to do.
+func (l *streamLoader) warnOfIdle() {
+	s := l.stream
+	release, unordered := s.Kind == event.Release, s.Order() == source.OrderNone && s.IDFormat() == ""
+	unused := func(placeholder string) bool { return s.template != nil && !s.template.Uses(placeholder) }
+	for _, of := range []struct {
+		name string
+		idle bool
+		why  string
+	}{
+		{"DELETED", release, "on a release stream: each row of it is a fact"},
+		{"RECONCILE_MAX_DELETES", release, "on a release stream: each row of it is a fact"},
+		{"GAP_POLICY", unordered, "with ID_ORDER=none, where ids have no gaps"},
+		{"GAP_TTL", unordered, "with ID_ORDER=none, where ids have no gaps"},
+		{"FAMILY", unused("family"), "without {family} in DESTINATION"},
+		{"TAG", unused("tag"), "without {tag} in DESTINATION"},
+		{"DEAD_LETTER_LIMIT", s.DeadLetter == "", "without DEAD_LETTER"},
+		{"ON_BAD_VALUE", s.Payload != "", "with PAYLOAD: rows that make no message become dead letters"},
+	} {
+		if of.idle && l.env[l.begin+of.name] != "" {
+			l.warn(l.begin+of.name, "has no effect %s", of.why)
 		}
 	}
 }
