@@ -269,6 +269,9 @@ func (p *pass) finish(ctx context.Context) error {
 		// What another server lacks may be a row that was missed.
 		return nil
 	}
+	// As a nomination: the owner may wait for its bus.
+	ctx, cancel := context.WithTimeoutCause(ctx, p.opts.RetryLimit, errTimeout)
+	defer cancel()
 	if err := p.opts.Owner.Reconciled(ctx, p.demand.number); err != nil {
 		return fmt.Errorf("record that %s was reconciled: %w", p.opts.Shard, err)
 	}
@@ -322,6 +325,8 @@ func (p *pass) verify(ctx context.Context) error {
 	if p.opts.Kind == event.Release {
 		through = through.Add(-sweepSlack)
 		// Ids alone do not tell whether a row is the one that was published.
+		ctx, cancel := context.WithTimeoutCause(ctx, p.opts.RetryLimit, errTimeout)
+		defer cancel()
 		if _, err := p.opts.Owner.Nominate(ctx, Nomination{Published: true}); err != nil {
 			return fmt.Errorf("compare the rows of %s that were published last: %w", p.opts.Shard, err)
 		}

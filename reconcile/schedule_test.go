@@ -255,27 +255,41 @@ type deaf struct{ *world }
 
 func (deaf) ReconcileDue() (uint64, bool) { return 1, true }
 
+// busy is an owner that waits for its bus, and demands a run.
+type busy struct{ deaf }
+
+func (busy) Nominate(ctx context.Context, _ reconcile.Nomination) (reconcile.Verdict, error) {
+	<-ctx.Done()
+	return reconcile.Verdict{}, context.Cause(ctx)
+}
+
+func (busy) Reconciled(ctx context.Context, _ uint64) error {
+	<-ctx.Done()
+	return context.Cause(ctx)
+}
+
 // TestABusThatIsAway has one shard of a database unable to publish, and the other reconciled all
-// the same.
+// the same: also where there is nothing to be published.
 func TestABusThatIsAway(t *testing.T) {
-	inBubble(func(t *testing.T) {
-		old := reconcile.Run{Started: time.Now().Add(-2 * time.Hour), Ended: time.Now().Add(-time.Hour)}
-		p := newPlant(t, old, old)
-		p.worlds[0].table.Update(3, "a3", "7")
-		p.worlds[1].table.Update(3, "a3", "7")
-		p.worlds[0].options.Owner = owner{p.worlds[0], func(ctx context.Context, _ reconcile.Nomination) (reconcile.Verdict, error) {
-			<-ctx.Done()
-			return reconcile.Verdict{}, context.Cause(ctx)
-		}}
-		p.worlds[0].options.Source = hooked{Shard: p.worlds[0].table, read: func(q source.Query) error { return p.reading(0, q) }}
-		p.shards[0].Reconciler = reconcile.New(p.worlds[0].options)
-		p.start()
-		p.pass(time.Hour)
-		if len(p.begun[1]) == 0 {
-			t.Errorf("not reconciled in an hour; the first: %+v", p.shards[0].Status())
-		}
-		p.stop()
-	})(t)
+	for _, differs := range []bool{true, false} {
+		inBubble(func(t *testing.T) {
+			old := reconcile.Run{Started: time.Now().Add(-2 * time.Hour), Ended: time.Now().Add(-time.Hour)}
+			p := newPlant(t, old, old)
+			if differs {
+				p.worlds[0].table.Update(3, "a3", "7")
+			}
+			p.worlds[1].table.Update(3, "a3", "7")
+			p.worlds[0].options.Owner = busy{deaf{p.worlds[0]}}
+			p.worlds[0].options.Source = hooked{Shard: p.worlds[0].table, read: func(q source.Query) error { return p.reading(0, q) }}
+			p.shards[0].Reconciler = reconcile.New(p.worlds[0].options)
+			p.start()
+			p.pass(time.Hour)
+			if len(p.begun[1]) == 0 {
+				t.Errorf("not reconciled in an hour; the first, that differs: %v: %+v", differs, p.shards[0].Status())
+			}
+			p.stop()
+		})(t)
+	}
 }
 
 func TestRateAndProgress(t *testing.T) {
