@@ -2,6 +2,7 @@ package verify_test
 
 import (
 	"fmt"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -18,6 +19,30 @@ import (
 	"example.org/bridge/tests/must"
 )
 
+// escapes are of values that no text has.
+var escapes = strings.NewReplacer("NULL", memory.Null, `\xff`, "\xff", `\xfe`, "\xfe", `\xfd`, "\xfd")
+
+// known are steps that stand for others.
+var known = map[string]string{
+	// An entity with four events, one with three of which the last says it is gone, and one with
+	// one: the messages 0 to 7, of the rows 1 to 5, 5, and 6 to 7.
+	"histories": "insert a first; insert b first; replace a second; insert c first; replace b second; replace a third; remove b; replace a fourth",
+	// Eight rows of two keys in turn.
+	"log": "insert a x; insert b x; insert a x; insert b x; insert a x; insert b x; insert a x; insert b x",
+	// A stamped bus that has lost the middle one of three events, in another term.
+	"restarted":   "stamped; insert a first; replace a second; replace a third; cut 1; stamp term=1 acked=0",
+	"exactlyOnce": "stamped; rows 5; once",
+	"ended":       "stamped; stamp epoch=7; insert b on; insert a on; remove a",
+	"twoRows":     "tables; in 1; silent a y; in 0",
+	"ownTopics":   "tables own; in 0; insert a first; insert b first; in 1; insert c first; insert d first; cut 0",
+	"document":    `columns value:json; row a|{ "b": 1 }`,
+	"moved":       moved,
+	// Three rows, as they were before a migration, and the values that an event of them tells.
+	"published": "columns code:int app_name:text at:datetime created:datetime; stamp epoch=7 seq=1; row a|7|x|2026-02-01 00:00:01|2026-03-01 10:20:30; " +
+		"row b|7|x|2026-02-01 00:00:01|2026-03-01 10:20:30; row c|7|x|2026-02-01 00:00:01|2026-03-01 10:20:30",
+	"told": `detects 1 "code":7>"code":8; detects 1 03-01>03-02; detects 1 "time":1>"time":2`,
+}
+
 // player plays a script: steps between semicolons, each with words behind its name. I is the index
 // of a message on the bus, an ID that of a row.
 type player struct {
@@ -33,6 +58,23 @@ type player struct {
 	report  *verify.Report
 }
 
+// playFile plays the scripts of a file: a block of lines each, behind "#" and the kind of the
+// stream, or both. They end in what is found: faults, and behind a bar what cannot be judged.
+func playFile(t *testing.T, path string) {
+	text := must.Get(os.ReadFile(path))(t)
+	for block := range strings.SplitSeq(strings.TrimSpace(string(text)), "\n\n") {
+		title, script, _ := strings.Cut(strings.TrimPrefix(block, "# "), "\n")
+		kind, name, _ := strings.Cut(title, ": ")
+		kinds := []event.Kind{event.Kind(kind)}
+		if kind == "both" {
+			kinds = []event.Kind{event.Capability, event.Release}
+		}
+		for _, kind := range kinds {
+			t.Run(string(kind)+": "+name, func(t *testing.T) { play(t, kind, strings.ReplaceAll(script, "\n", ";")) })
+		}
+	}
+}
+
 // play plays a script on an empty table and bus, and returns what was found last.
 func play(t *testing.T, kind event.Kind, script string) *verify.Report {
 	t.Helper()
@@ -45,7 +87,12 @@ func (p *player) play(script string) {
 	p.t.Helper()
 	for step := range strings.SplitSeq(script, ";") {
 		name, rest, _ := strings.Cut(strings.TrimSpace(step), " ")
-		if !p.write(name, rest) && !p.tamper(name, rest) && !p.compare(name, rest) {
+		if steps := known[name]; steps != "" {
+			p.play(steps)
+			continue
+		}
+		rest = escapes.Replace(rest)
+		if name != "//" && !p.write(name, rest) && !p.tamper(name, rest) && !p.compare(name, rest) {
 			p.t.Fatalf("unknown step %q", step)
 		}
 	}
@@ -55,8 +102,6 @@ func (p *player) play(script string) {
 func (p *player) write(name, rest string) bool {
 	words := strings.Fields(rest)
 	switch name {
-	case "histories", "log":
-		p.play(map[string]string{"histories": histories, "log": log}[name])
 	case "tables": // own where each event follows on the last one of its table
 		p.tables = newTables(p.t, rest == "own")
 		p.world = p.tables.world
@@ -93,6 +138,13 @@ func (p *player) write(name, rest string) bool {
 		for range p.number(rest) {
 			p.play(fmt.Sprintf("insert name-%d first", len(p.bus.messages)))
 		}
+	case "for": // KIND STEP
+		if kind, step, _ := strings.Cut(rest, " "); kind == string(p.world.options.Kind) {
+			p.play(step)
+		}
+	case "times": // N STEP, STEP
+		n, steps, _ := strings.Cut(rest, " ")
+		p.play(strings.Repeat(strings.ReplaceAll(steps, ",", ";")+";", int(p.number(n))) + "//")
 	case "columns": // NAME:KIND, beside id and key
 		p.table = withColumns(p.t, p.world.options.Kind, p.columns(words)...).table
 	case "addcolumn":
@@ -105,6 +157,8 @@ func (p *player) write(name, rest string) bool {
 		p.publish(p.rows[values[0]])
 	case "unsent": // VALUE|VALUE, which is not published
 		p.table.Insert(strings.Split(rest, "|")...)
+	case "migrated": // VALUE|VALUE, of the three rows, and of one that is published
+		p.play(fmt.Sprintf("unsent a|%[1]s; unsent b|%[1]s; unsent c|%[1]s; row d|%[1]s", rest))
 	case "zone": // of DATETIME
 		zone := time.FixedZone("", 8*3600)
 		p.world.options.Zone, p.options = zone, func(o *verify.Options) { o.Shards[0].Zone = zone }
@@ -114,6 +168,10 @@ func (p *player) write(name, rest string) bool {
 			column, member, _ := strings.Cut(word, ":")
 			p.world.options.Fields = append(p.world.options.Fields, event.Field{Column: column, Member: member})
 		}
+		p.encoder = p.newEncoder()
+	case "exclude": // COLUMN
+		p.world.options.Exclude = words
+		p.encoder = p.newEncoder()
 	case "publish": // ID
 		p.publish(p.number(rest))
 	case "update": // ID VALUE|VALUE, which is not published
@@ -164,7 +222,7 @@ func (p *player) tamper(name, rest string) bool {
 	// Of the steps that begin with a message: it, and what follows.
 	var i uint64
 	_, text, _ := strings.Cut(rest, " ")
-	if slices.Contains(strings.Fields("cut swap edit short key header value state refuse partition copy again keep"), name) && rest != "all" {
+	if slices.Contains(strings.Fields("cut swap edit detects short key header value state refuse partition copy again keep"), name) && rest != "all" {
 		i = p.number(words[0])
 	}
 	was, is, _ := strings.Cut(text, ">")
@@ -177,6 +235,13 @@ func (p *player) tamper(name, rest string) bool {
 		p.bus.swap(int(i), int(p.number(text)))
 	case "edit":
 		p.bus.edit(p.t, int(i), was, is)
+	case "detects": // I WAS>IS: that message is altered, and no other one
+		p.bus.edit(p.t, int(i), was, is)
+		report := p.check(p.options)
+		if altered := examplesOf(report, "altered"); len(altered) != 1 || altered[0].At != i {
+			p.t.Errorf("%s for %s: found %q", is, was, summary(report))
+		}
+		p.bus.edit(p.t, int(i), is, was)
 	case "header":
 		(*all)[i].Header[was] = is
 	case "key":
@@ -353,8 +418,11 @@ func (p *player) columns(words []string) (list []source.Column) {
 		name, kind, _ := strings.Cut(word, ":")
 		c := map[string]source.Column{
 			"int": {Kind: source.Int}, "text": {Kind: source.Text}, "json": {Kind: source.JSON}, "masked": {Kind: source.Text, Mask: "redact"},
-			"datetime": {Kind: source.DateTime}, "timestamp": {Kind: source.Timestamp},
+			"datetime": {Kind: source.DateTime}, "timestamp": {Kind: source.Timestamp}, "decimal": {Kind: source.Decimal}, "binary": {Kind: source.Binary},
 		}[kind]
+		if length, found := strings.CutPrefix(kind, "datetime."); found {
+			c = source.Column{Kind: source.DateTime, Precision: int(p.number(length))}
+		}
 		c.Name = name
 		list = append(list, c)
 	}
@@ -370,6 +438,9 @@ func withColumns(t *testing.T, kind event.Kind, columns ...source.Column) *world
 	spec := source.Spec{ID: "id", Key: []string{"name"}}
 	if slices.ContainsFunc(columns, func(c source.Column) bool { return c.Name == "gone" }) {
 		spec.Deleted = "gone"
+	}
+	if slices.ContainsFunc(columns, func(c source.Column) bool { return c.Name == "created" }) {
+		spec.Created = "created"
 	}
 	w.table = memory.NewTable(spec, all...)
 	return w
