@@ -12,7 +12,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"example.org/bridge/checkpoint/store"
-	"example.org/bridge/checkpoint/store/storetest"
 	storememory "example.org/bridge/checkpoint/store/storetest/memory"
 	"example.org/bridge/event"
 	"example.org/bridge/internal/shard"
@@ -54,28 +53,6 @@ func (b *bench) expectOnBus(t testing.TB, want string) {
 }
 
 func TestTombstones(t *testing.T) {
-	t.Run("follow deleted events, and count as what they say", func(t *testing.T) {
-		b := newViewBench(t, false)
-		b.opts.Tombstones = shard.NewTombstones(nil, b.opts.Logger)
-		// Without a store, too, nothing is told twice. In one batch each entity is known by its
-		// last message. Offsets begin at 1.
-		b.play(t, `
-			run; replace a 1 0; saved 1; replace b 1 0; saved 2; replace a 1 1; saved 3; stop;
-			on-bus a=Added, b=Added, a=Deleted, a=null of 2;
-			run; replace a 2 1; saved 4; replace b 1 0; saved 5; stop; lost; run; replace b 1 0; saved 6; stop; on-bus;
-			run; replace a 2 0; saved 7; replace a 2 1; saved 8; stop; on-bus a=Added, a=Deleted, a=null of 5;
-			replace b 1 1; replace c 1 0; run; saved 10; stop; on-bus b=Deleted, b=null of 7, c=Added`)
-		entries, err := b.store.Lookup(t.Context(), "items", storetest.Asks(entity("a"), entity("b"), entity("c")), nil)
-		if err != nil || entries[0].At.Offset != 7 || entries[1].At.Offset != 9 || entries[2].At.Offset != 10 {
-			t.Errorf("the store has %+v, %v", entries, err)
-		}
-		for i, m := range b.bus.Messages(topic) {
-			// Where the last event of the entity is, whatever the key says.
-			if goes := m.TP != ""; goes != (m.State.Kind != sink.StateLive) || goes && m.TP != topic {
-				t.Errorf("message %d, of %s, goes to the topic-partition %q", i, m.Key, m.TP)
-			}
-		}
-	})
 	t.Run("leave the headers of the event before as they are, where the row alone is published", func(t *testing.T) {
 		b := newViewBench(t, false)
 		b.opts.Tombstones = shard.NewTombstones(nil, b.opts.Logger)

@@ -156,8 +156,6 @@ type Options struct {
 	// QuietAfter is how long a shard must have had nothing new before it is polled half as often,
 	// and owns no goroutine between two polls. Defaults to 10 s.
 	QuietAfter time.Duration
-	// HeartbeatEvery is how often a loop that waits shows a heartbeat. Defaults to 5 s.
-	HeartbeatEvery time.Duration
 	// ShutdownTimeout bounds the time to publish and commit what is in flight at shutdown.
 	ShutdownTimeout time.Duration
 	// Text returns what a status or an outcome says of an error. Defaults to its Error.

@@ -396,9 +396,6 @@ func (r *republishing) addStatesAgain(ctx context.Context, b *batch, page *page,
 
 // Republishes has the shard look at what the store says that is to be published again.
 func (s *Shard) Republishes() {
-	select {
-	case s.republish <- struct{}{}:
-	default:
-	}
+	signal(s.republish)
 	s.wake()
 }

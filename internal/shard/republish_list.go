@@ -136,11 +136,7 @@ func (r lists) boundaries(ctx context.Context, kind, id string) (boundaries []si
 			return nil, nil, later("the bus does not tell where %s lies: %w", destination, err)
 		}
 		for i := range tps {
-			number := uint32(0)
-			err := r.reader.retrier.wait(owning, forEver, func() (err error) {
-				number, err = r.opts.number(ctx, sink.TPRef{Name: tps[i].Name, Incarnation: tps[i].Incarnation})
-				return err
-			})
+			number, err := r.reader.retrier.number(ctx, owning, r.opts, sink.TPRef{Name: tps[i].Name, Incarnation: tps[i].Incarnation})
 			if err != nil || number == 0 {
 				return nil, nil, later("%s is not registered yet: %v", tps[i].Name, err)
 			}

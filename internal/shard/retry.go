@@ -35,16 +35,17 @@ type retrier struct {
 	metrics *Metrics
 	// sourceReady tells a source that is away from a table that cannot be read.
 	sourceReady func(context.Context) error
-	// every is how often a loop that waits shows that it lives.
-	every time.Duration
 }
+
+// heartbeatEvery is how often a loop that waits shows that it lives.
+const heartbeatEvery = 5 * time.Second
 
 func newRetrier(opts *Options, status *tracker) *retrier {
 	name := opts.Stream + "/" + opts.Name
 	return &retrier{
 		stream: opts.Stream, shard: opts.Name, source: opts.SourceName,
 		table: "shard " + name, store: "checkpoint/" + name, view: "checkpoint/" + name + "/view",
-		status: status, outages: opts.Faults, metrics: opts.Metrics, sourceReady: opts.SourceReady, every: opts.HeartbeatEvery,
+		status: status, outages: opts.Faults, metrics: opts.Metrics, sourceReady: opts.SourceReady,
 	}
 }
 
@@ -121,12 +122,12 @@ func (r *retrier) wait(l loop, limit time.Duration, do func() error) error {
 	done := false
 	var timer *time.Timer
 	mu.Lock()
-	timer = time.AfterFunc(r.every, func() {
+	timer = time.AfterFunc(heartbeatEvery, func() {
 		mu.Lock()
 		defer mu.Unlock()
 		if !done && time.Since(started) < limit {
 			r.status.heartbeat(l)
-			timer.Reset(r.every)
+			timer.Reset(heartbeatEvery)
 		}
 	})
 	mu.Unlock()

@@ -136,7 +136,7 @@ func (p *Scheduler) keep(s *Shard) bool {
 	// It may be polled as seldom as the bound says.
 	s.status.polledEvery(max(2*s.opts.PollInterval, time.Duration(p.shards)*p.pause))
 	if p.idle[0] == s {
-		p.wakeLoop()
+		signal(p.changed)
 	}
 	return true
 }
@@ -151,13 +151,13 @@ func (p *Scheduler) wake(s *Shard) {
 	}
 	s.scheduled.due = time.Time{}
 	heap.Fix(&p.idle, s.scheduled.index)
-	p.wakeLoop()
+	signal(p.changed)
 }
 
-// wakeLoop has Run look at the queue.
-func (p *Scheduler) wakeLoop() {
+// signal has c, which has room for one, have an element.
+func signal(c chan<- struct{}) {
 	select {
-	case p.changed <- struct{}{}:
+	case c <- struct{}{}:
 	default:
 	}
 }

@@ -155,11 +155,7 @@ func (s *sender) locateAll(ctx context.Context, messages []sink.Message, outcome
 	}
 	s.numbers = s.numbers[:0]
 	for _, tp := range outcome.TPs {
-		number := uint32(0)
-		err := s.retrier.wait(publishing, forEver, func() (err error) {
-			number, err = s.opts.number(ctx, tp)
-			return err
-		})
+		number, err := s.retrier.number(ctx, publishing, s.opts, tp)
 		if err != nil {
 			s.opts.Logger.Debug("messages were stored in a topic or stream that is not registered", "tp", tp.Name, "error", err)
 			s.sent.unknown = true
@@ -191,11 +187,11 @@ func (s *sender) locateAll(ctx context.Context, messages []sink.Message, outcome
 }
 
 // number returns the number of a TP, which it registers, 0 for none.
-func (o *Options) number(ctx context.Context, tp sink.TPRef) (uint32, error) {
-	if number, _ := o.Committer.Number(o.Stream, tp); number != 0 {
-		return number, nil
+func (r *retrier) number(ctx context.Context, l loop, opts *Options, tp sink.TPRef) (number uint32, err error) {
+	if number, _ = opts.Committer.Number(opts.Stream, tp); number == 0 {
+		err = r.wait(l, forEver, func() error { number, err = opts.Recovery.Register(ctx, opts.Stream, tp); return err })
 	}
-	return o.Recovery.Register(ctx, o.Stream, tp)
+	return number, err
 }
 
 // findRepeats looks at the messages that the bus took for repeats: those that have to be sent again

@@ -55,7 +55,6 @@ type Shard struct {
 // New returns a Shard; a [Scheduler] sets it going.
 func New(opts Options) *Shard {
 	opts.Recheck = cmp.Or(opts.Recheck, 10*time.Second)
-	opts.HeartbeatEvery = cmp.Or(opts.HeartbeatEvery, 5*time.Second)
 	opts.PublishedRows = cmp.Or(opts.PublishedRows, published.DefaultRows)
 	opts.LostEvery = cmp.Or(opts.LostEvery, 5*time.Second)
 	opts.LastWithin = cmp.Or(opts.LastWithin, 10*time.Second)

@@ -306,10 +306,7 @@ func (t *tracker) stop(err error) (fresh bool) {
 func (t *tracker) accept() (stopped bool) {
 	t.update(func(s *Status) {
 		if stopped = t.stopped && s.Cause == CauseIDsReused; stopped {
-			select {
-			case t.accepted <- struct{}{}:
-			default:
-			}
+			signal(t.accepted)
 		}
 	})
 	return stopped
