@@ -237,7 +237,6 @@ func TestTailCommand(t *testing.T) {
 	s.call(exitFailed, "connection refused", "tail")
 }
 
-// TestTailLine is for people.
 // TestRepublishLine: how far a request is shows where its last id is known.
 func TestRepublishLine(t *testing.T) {
 	for _, c := range []struct {
