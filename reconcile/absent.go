@@ -365,18 +365,23 @@ type viewCursor struct {
 	ended bool
 }
 
-// upTo returns the entry at the cursor, nil at the end and where its row is above an id; next moves
-// on. The entry is valid until the next call.
-func (c *viewCursor) upTo(ctx context.Context, id uint64) (*store.Change, error) {
-	if c.next == len(c.entries) && !c.ended {
-		if err := c.fill(ctx); err != nil {
-			return nil, err
+// upTo calls do with the entries from the cursor on whose row is not above an id. Each is valid
+// until do returns.
+func (c *viewCursor) upTo(ctx context.Context, id uint64, do func(*store.Change) error) error {
+	for {
+		if c.next == len(c.entries) && !c.ended {
+			if err := c.fill(ctx); err != nil {
+				return err
+			}
 		}
+		if c.next == len(c.entries) || c.entries[c.next].Entry.Row > id {
+			return nil
+		}
+		if err := do(&c.entries[c.next]); err != nil {
+			return err
+		}
+		c.next++
 	}
-	if c.next == len(c.entries) || c.entries[c.next].Entry.Row > id {
-		return nil, nil
-	}
-	return &c.entries[c.next], nil
 }
 
 // fill reads the next entries. Entries of the same row come together.

@@ -39,15 +39,8 @@ func (p *pass) beyondBound(ctx context.Context) error {
 		}
 		from = max(from, reach)
 	}
-	for {
-		entry, err := p.view.upTo(ctx, from)
-		if err != nil {
-			return err
-		}
-		if entry == nil {
-			break
-		}
-		p.view.next++
+	if err := p.view.upTo(ctx, from, func(*store.Change) error { return nil }); err != nil {
+		return err
 	}
 	p.run.After = max(p.run.After, from)
 	if err := p.passOver(ctx, math.MaxUint64); err != nil {
@@ -158,15 +151,7 @@ func (p *pass) compare(ctx context.Context, read readPage) error {
 // passOver goes through the entries of the view up to the id through, none of which has a row, and
 // moves the run there.
 func (p *pass) passOver(ctx context.Context, through uint64) error {
-	for {
-		entry, err := p.view.upTo(ctx, through)
-		if err != nil {
-			return err
-		}
-		if entry == nil {
-			p.run.After = max(p.run.After, through)
-			return nil
-		}
+	err := p.view.upTo(ctx, through, func(entry *store.Change) error {
 		if p.candidates.full() && entry.Entry.Row > p.run.After {
 			if err := p.commit(ctx); err != nil {
 				return err
@@ -174,8 +159,12 @@ func (p *pass) passOver(ctx context.Context, through uint64) error {
 		}
 		p.candidate(entry)
 		p.run.After = entry.Entry.Row
-		p.view.next++
+		return nil
+	})
+	if err == nil {
+		p.run.After = max(p.run.After, through)
 	}
+	return err
 }
 
 // comparedRow is a row, and whether the view has an entry of it and that says the same.
@@ -203,15 +192,8 @@ func (p *pass) compareRows(ctx context.Context, page *source.Page, rows []source
 			byKey[string(p.compared[i].Key)] = &p.compared[i]
 		}
 	}
-	for {
-		// Entries of rows below have been passed.
-		entry, err := p.view.upTo(ctx, rows[0].ID)
-		if err != nil {
-			return err
-		}
-		if entry == nil {
-			break
-		}
+	// Entries of rows below have been passed.
+	err := p.view.upTo(ctx, rows[0].ID, func(entry *store.Change) error {
 		of := byKey[string(entry.Entity)]
 		if len(rows) == 1 && bytes.Equal(entry.Entity, p.compared[0].Key) {
 			of = &p.compared[0]
@@ -223,7 +205,10 @@ func (p *pass) compareRows(ctx context.Context, page *source.Page, rows []source
 			// The row is about another entity now, or counts as gone.
 			p.candidate(entry)
 		}
-		p.view.next++
+		return nil
+	})
+	if err != nil {
+		return err
 	}
 	p.run.Scanned += uint64(len(rows))
 	p.run.After = rows[0].ID
