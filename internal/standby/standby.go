@@ -56,10 +56,10 @@ type Options struct {
 	// Timeout is how long the one that works may not be heard of until another one is elected. It
 	// is the same for the Elector.
 	Timeout time.Duration
-	// Ready reports whether the process can go on at once. Nil means always.
+	// Ready reports whether the process can go on at once.
 	Ready func() bool
 	Log   *slog.Logger
-	// Fault is called with each error of the Elector, and with nil when it ends. Optional.
+	// Fault is called with each error of the Elector, and with nil when it ends.
 	Fault func(error)
 }
 
@@ -94,12 +94,6 @@ type Member struct {
 
 // New returns a member; Run begins it.
 func New(o Options) *Member {
-	if o.Ready == nil {
-		o.Ready = func() bool { return true }
-	}
-	if o.Fault == nil {
-		o.Fault = func(error) {}
-	}
 	return &Member{opts: o, elected: make(chan struct{}), self: Claim{Member: o.Member, Host: o.Host, Settings: o.Settings}}
 }
 

@@ -67,7 +67,10 @@ func (*coordinator) Close() error { return nil }
 func TestAGroupThatNeverRests(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := &coordinator{timeout: 10 * time.Second}
-		m := standby.New(standby.Options{Group: "g", Elector: New(c, "g", c.timeout), Member: "m", Timeout: c.timeout, Log: slog.New(slog.NewTextHandler(t.Output(), nil))})
+		m := standby.New(standby.Options{
+			Group: "g", Elector: New(c, "g", c.timeout), Member: "m", Timeout: c.timeout, Log: slog.New(slog.NewTextHandler(t.Output(), nil)),
+			Ready: func() bool { return true }, Fault: func(error) {},
+		})
 		ended := make(chan error, 1)
 		go func() { ended <- m.Run(t.Context()) }()
 		select {
