@@ -143,11 +143,7 @@ func (e *entitlement) wait(ctx context.Context) error {
 	pause := backoff.Backoff{Max: 5 * time.Second}
 	for !e.ended {
 		var err error
-		if e.ended, err = e.compare(ctx); ctx.Err() != nil {
-			e.ended = false
-			return context.Cause(ctx)
-		}
-		switch {
+		switch e.ended, err = e.compare(ctx); {
 		case e.ended:
 			e.err = err
 		case err != nil:
@@ -273,13 +269,10 @@ func (a *admissions) compareAway(ctx context.Context) error {
 			if !slices.Contains(a.sources.ofStream(s.Stream), d) || a.recovery.Wait(ctx, s.Name) != nil {
 				continue
 			}
-			for {
-				// Shards that wait for it, and probes, say why it is not compared.
-				err := a.compareLater(ctx, s.Name, d)
-				if err == nil || errors.Is(err, lineage.ErrOtherDatabase) || pause.Wait(ctx) != nil {
-					break
-				}
-			}
+			// Shards that wait for it, and probes, say why it is not compared.
+			_ = pause.Retry(ctx, func() error { return a.compareLater(ctx, s.Name, d) }, func(err error) bool {
+				return !errors.Is(err, lineage.ErrOtherDatabase)
+			})
 		}
 		return nil
 	})

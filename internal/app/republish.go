@@ -222,8 +222,7 @@ func (a *App) list(ctx context.Context, s *appStream) error {
 			request := httpapi.RepublishRequest{Stream: s.Name, All: true}
 			if rate := s.rate.PerSecond(); rate > 0 {
 				// The tails come first.
-				half := int(max(1, rate/2))
-				request.Rate = &half
+				request.Rate = new(int(max(1, rate/2)))
 			}
 			if err = a.requestList(ctx, s, &request); err == nil {
 				since = time.Time{}

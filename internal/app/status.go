@@ -136,30 +136,29 @@ func allOf(sources []httpapi.DependencyStatus) *httpapi.DependencyStatus {
 			all.Since = d.Since
 		}
 	}
-	if answers := len(errs) == 0; known || !answers {
-		all.Answers = &answers
+	if known || len(errs) > 0 {
+		all.Answers = new(len(errs) == 0)
 	}
 	all.Kind, all.Address, all.Error = strings.Join(kinds, ","), strings.Join(addrs, ","), null.Text(strings.Join(errs, "; "))
 	return all
 }
 
 func (h health) used(status *httpapi.Status, sources []httpapi.DependencyStatus) {
-	yes := true
 	if h.committer.Saved() {
-		status.Checkpoint.Answers = &yes
+		status.Checkpoint.Answers = new(true)
 	}
 	for i := range status.Streams {
 		stream := &status.Streams[i]
 		if stream.CatchUp.Ready {
-			status.Bus.Answers = &yes
+			status.Bus.Answers = new(true)
 		}
 		if status.Progress != nil && stream.Progress != nil && !stream.Progress.WrittenAt.IsZero() {
-			status.Progress.Answers = &yes
+			status.Progress.Answers = new(true)
 		}
 		for j := range stream.Shards {
 			if s := &stream.Shards[j]; !s.LastPoll.IsZero() {
 				d, _ := h.sources.of(s.Shard)
-				sources[slices.Index(h.sources.all, d)].Answers = &yes
+				sources[slices.Index(h.sources.all, d)].Answers = new(true)
 			}
 		}
 	}
@@ -167,8 +166,7 @@ func (h health) used(status *httpapi.Status, sources []httpapi.DependencyStatus)
 
 // away notes an outage. The oldest one tells since when; the last one what happened.
 func away(d *httpapi.DependencyStatus, fault outage.Outage) {
-	no := false
-	d.Answers, d.Error = &no, null.Text(config.Text(fault.Err))
+	d.Answers, d.Error = new(false), null.Text(config.Text(fault.Err))
 	if d.Since.IsZero() || fault.Since.Before(d.Since.Time) {
 		d.Since.Time = fault.Since
 	}
@@ -179,8 +177,7 @@ func (h health) group() *standby.Status {
 	if h.member == nil {
 		return nil
 	}
-	s := h.member.Status()
-	return &s
+	return new(h.member.Status())
 }
 
 // waiting returns what the process knows of its group while it waits, else nil.
