@@ -59,8 +59,10 @@ func TestFullList(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		h := newServers(t)
+		h.away.Store("b", true)
 		h.start()
 		h.republishAll(httpapi.ErrCannotRepublish)
+		h.away.Delete("b")
 		for i := range 6 {
 			h.insert("a/shop.t", fmt.Sprint("a", i+1), "old")
 			h.insert("b/shop.t", fmt.Sprint("b", i+1), "old")
