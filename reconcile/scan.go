@@ -223,8 +223,15 @@ func (p *pass) compareRows(ctx context.Context, page *source.Page, rows []source
 // conclude nominates a row that the view does not have as it is.
 func (p *pass) conclude(page *source.Page, row *source.Row, seen *comparedRow) error {
 	if seen.Stale && row.StaleFor < p.opts.StaleAfter {
-		if err := p.lapse(page, *row); err != nil {
+		// It became so lately, unless it is about no entity that lived until then.
+		fresh := *row
+		fresh.Stale = false
+		was, err := digest(p.encoder, page.Columns, &fresh)
+		if err != nil {
 			return err
+		}
+		if !was.Deleted {
+			p.silent = append(p.silent, dryRow{event.Digest{Key: slices.Clone(was.Key), Stale: true}, row.ID})
 		}
 	}
 	switch {
@@ -235,16 +242,6 @@ func (p *pass) conclude(page *source.Page, row *source.Row, seen *comparedRow) e
 		p.rows.row(row.ID)
 	}
 	return nil
-}
-
-// lapse notes a row that became stale lately, unless it is about no entity that lived until then.
-func (p *pass) lapse(page *source.Page, row source.Row) error {
-	row.Stale = false
-	seen, err := digest(p.encoder, page.Columns, &row)
-	if err == nil && !seen.Deleted {
-		p.silent = append(p.silent, dryRow{event.Digest{Key: slices.Clone(seen.Key), Stale: true}, row.ID})
-	}
-	return err
 }
 
 func digest(encoder *event.Encoder, columns *source.Columns, row *source.Row) (event.Digest, error) {

@@ -119,8 +119,7 @@ func encoders(t testing.TB, kind event.Kind) func() (*event.Encoder, error) {
 
 func newEncoder(t testing.TB, kind event.Kind) *event.Encoder {
 	t.Helper()
-	e := must.Get(event.NewEncoder(event.Options{Stream: key.Stream, Shard: key.Shard, Kind: kind, Source: "db", Table: "orders"}))(t)
-	return e
+	return must.Get(event.NewEncoder(event.Options{Stream: key.Stream, Shard: key.Shard, Kind: kind, Source: "db", Table: "orders"}))(t)
 }
 
 func (w *world) tail(limit int) {

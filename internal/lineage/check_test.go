@@ -55,8 +55,7 @@ func (s *scene) fill(table *sourcememory.Table, what string, rows int) {
 }
 
 func (s *scene) encoder(t *testing.T, name string) *event.Encoder {
-	e := must.Get(event.NewEncoder(event.Options{Stream: "items", Shard: name, Kind: s.kind, Source: "db", Table: name, Format: s.format}))(t)
-	return e
+	return must.Get(event.NewEncoder(event.Options{Stream: "items", Shard: name, Kind: s.kind, Source: "db", Table: name, Format: s.format}))(t)
 }
 
 // publish publishes all rows of a table; with says whether with the headers that tell rows apart.
