@@ -120,8 +120,7 @@ func textLogger(w io.Writer) *slog.Logger {
 // load reads a configuration that must be right.
 func load(t *testing.T, env configtest.Env) *config.Config {
 	t.Helper()
-	cfg := must.Get(config.Load(env.Environ(), &config.Redactor{}))(t)
-	return cfg
+	return must.Get(config.Load(env.Environ(), &config.Redactor{}))(t)
 }
 
 func found(severity inspect.Severity, subject string) inspect.Finding {
@@ -211,9 +210,7 @@ func TestWarningsAtTheStart(t *testing.T) {
 	}
 	log := new(sharedLog)
 	a := must.Get(OpenProcess(t.Context(), ProcessOptions{Config: load(t, s.Env), Logger: slog.New(slog.NewTextHandler(log, nil)), Build: build}))(t)
-	if err := a.Close(); err != nil {
-		t.Error(err)
-	}
+	must.OK(t, a.Close())
 	var got []string
 	for i, line := range strings.Split(strings.TrimSpace(log.String()), "\n") {
 		if m := regexp.MustCompile(`level=WARN .* variable=(\w+)`).FindStringSubmatch(line); m != nil && i == len(got) {

@@ -22,8 +22,7 @@ func TestAForgottenTableComesBackOnce(t *testing.T) {
 	r.shown(t, 4, "log_2 running 4")
 	key := store.Key{Stream: "logs", Shard: "log_2"}
 	load := func() store.Image {
-		image := must.Get(r.disk.Load(t.Context()))(t)
-		return image
+		return must.Get(r.disk.Load(t.Context()))(t)
 	}
 	former := load()
 	keptLeft = 0

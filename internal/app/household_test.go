@@ -105,10 +105,7 @@ func (h *household) configure(env configtest.Env) {
 	}
 	maps.Copy(all, env)
 	drivers := &config.Drivers{Buses: []driver.Bus{toyBus{h}}, Databases: []driver.Database{toyDatabase{household: h}}}
-	var err error
-	if h.cfg, err = drivers.Load(all.Environ(), &config.Redactor{}); err != nil {
-		h.t.Fatal(err)
-	}
+	h.cfg = must.Get(drivers.Load(all.Environ(), &config.Redactor{}))(h.t)
 }
 
 // movesEnv has the stream moves, whose entities by name have a state, and further variables.

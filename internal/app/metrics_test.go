@@ -36,11 +36,7 @@ func newMetrics(t *testing.T, more ...string) string {
 func metricsOf(t *testing.T, s *apptest.Shop) string {
 	t.Helper()
 	a := must.Get(Open(t.Context(), Options{Config: load(t, s.Env), Logger: textLogger(t.Output()), Build: build}))(t)
-	t.Cleanup(func() {
-		if err := a.Close(); err != nil {
-			t.Error(err)
-		}
-	})
+	t.Cleanup(func() { must.OK(t, a.Close()) })
 	_, body := httpapitest.RequestOf(t, httpapi.Handler(&httpapitest.Daemon{}, a.Metrics(), httpapi.Access{}), "GET", "/metrics")
 	return body
 }

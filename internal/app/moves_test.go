@@ -115,8 +115,7 @@ func TestEntitiesThatMove(t *testing.T) {
 // pause pauses a table of the stream, or has it go on, empty for all.
 func (s *household) pause(table string, resume bool) httpapi.Paused {
 	s.t.Helper()
-	done := must.Get(s.app.Daemon().Pause(s.t.Context(), httpapi.PauseRequest{Stream: "moves", Table: table, Resume: resume}))(s.t)
-	return done
+	return must.Get(s.app.Daemon().Pause(s.t.Context(), httpapi.PauseRequest{Stream: "moves", Table: table, Resume: resume}))(s.t)
 }
 
 // TestAPausedTableOfSeveral: of entities that tables share those are published whose row is in a

@@ -379,15 +379,7 @@ func (unlisted) Tables(ctx context.Context) (source.TableList, error) {
 func TestAServerThatDoesNotListItsTables(t *testing.T) {
 	a, _ := apptest.NewTwoShops(t)
 	a.Create(t, "log_1", 0)
-	all, err := OpenSources(load(t, a.Env), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := all.Close(); err != nil {
-			t.Error(err)
-		}
-	})
+	all := openSources(t, load(t, a.Env))
 	hangs := all.all[1]
 	hangs.from = unlisted{hangs.from}
 	notes := make(chan error, 2)

@@ -39,14 +39,10 @@ type reloading struct {
 func newReloading(t *testing.T, s *apptest.Shop) *reloading {
 	t.Helper()
 	r := &reloading{log: new(sharedLog)}
-	var err error
-	r.Process, err = OpenProcess(t.Context(), ProcessOptions{
+	r.Process = must.Get(OpenProcess(t.Context(), ProcessOptions{
 		Config: load(t, s.Env), Logger: textLogger(r.log), Build: build,
 		Load: func() (*config.Config, error) { return config.Load(s.Env.Environ(), &config.Redactor{}) },
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))(t)
 	r.end = sync.OnceFunc(start(t, r.Process))
 	t.Cleanup(r.end)
 	return r
@@ -349,9 +345,7 @@ func TestASupersededProcessIsReloaded(t *testing.T) {
 	}
 	one := reload{h.cfg, make(chan error, 1), false}
 	p.reloads <- one
-	if err := <-one.done; err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, <-one.done)
 	h.update("d_1", row, "N", "last")
 	h.published("N", "last")
 	h.eventually("its streams are stopped", func() bool {

@@ -112,12 +112,18 @@ func TestAServerThatIsAwayStopsItsTables(t *testing.T) {
 	}
 }
 
+func openSources(t *testing.T, cfg *config.Config) *Sources {
+	sources := must.Get(OpenSources(cfg, slog.New(slog.DiscardHandler)))(t)
+	t.Cleanup(func() { must.OK(t, sources.Close()) })
+	return sources
+}
+
 // TestAServerOfWhichTheBusHasNothing is not waited for, though it is known to be away before it is
 // asked; but one of all has to answer, and another one is not refused for good before it does. A
 // topic that does not answer keeps no server waiting whose rows have survived, or that is back.
 func TestAServerOfWhichTheBusHasNothing(t *testing.T) {
 	s := newServers(t)
-	sources := must.Get(OpenSources(s.cfg, slog.New(slog.DiscardHandler)))(t)
+	sources := openSources(t, s.cfg)
 	b, _ := sources.of("b/shop.t")
 	s.insert("a/shop.t", "anna", "of another server")
 	var page source.Page
@@ -234,7 +240,7 @@ func TestNoServerIsTheOne(t *testing.T) {
 func TestPatternsAlone(t *testing.T) {
 	s := newServers(t)
 	s.configure(serversEnv("BRIDGE_STREAM_MOVES_TABLE", "a/shop.*,b/shop.*"))
-	sources := must.Get(OpenSources(s.cfg, slog.New(slog.DiscardHandler)))(t)
+	sources := openSources(t, s.cfg)
 	e := &entitlement{of: &admissions{parts: &parts{sources: sources}, cfg: s.cfg}}
 	for i, away := range [][]string{{"a", "b"}, {"a"}, nil} {
 		s.away.Clear()
@@ -275,7 +281,7 @@ func (replicas) Inspect(context.Context, []source.Expected, int) (found source.I
 // would lose its rows, so that is not told without the condition.
 func TestReplicasWithOneDatabaseName(t *testing.T) {
 	s := newServers(t)
-	sources := must.Get(OpenSources(s.cfg, slog.New(slog.DiscardHandler)))(t)
+	sources := openSources(t, s.cfg)
 	for _, d := range sources.all {
 		d.from = replicas{d.from.(toyDatabase)}
 		findings := inspectSource(t.Context(), s.cfg, sources, d.Source, nil, slog.New(slog.DiscardHandler)).Server.Findings
@@ -293,8 +299,7 @@ func TestAMissingFileNamesItsVariable(t *testing.T) {
 		"BRIDGE_STREAMS": "orders", "BRIDGE_STREAM_ORDERS_TABLE": "a/orders", "BRIDGE_STREAM_ORDERS_KIND": "release",
 	}
 	cfg := load(t, env)
-	sources := must.Get(OpenSources(cfg, slog.New(slog.DiscardHandler)))(t)
-	defer func() { _ = sources.Close() }()
+	sources := openSources(t, cfg)
 	text := config.Text(sources.all[0].probe.Ready(t.Context()))
 	if !strings.Contains(text, "BRIDGE_SOURCE_A_URL") || strings.Contains(text, "BRIDGE_SOURCE_URL") {
 		t.Error(text)
@@ -335,14 +340,10 @@ func TestOneFileUnderTwoNames(t *testing.T) {
 		"BRIDGE_SOURCES": "a,b", "BRIDGE_SOURCE_A_URL": "sqlite://" + file, "BRIDGE_SOURCE_B_URL": "sqlite://" + link, "BRIDGE_STREAM_ORDERS_TABLE": "a/orders,b/orders",
 	})
 	cfg := load(t, shop.Env)
-	sources, err := OpenSources(cfg, slog.New(slog.DiscardHandler))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = sources.Close() }()
+	sources := openSources(t, cfg)
 	var p source.Page
 	must.OK(t, sources.Shard(cfg.Streams[0].Spec("a/orders")).Read(t.Context(), source.Query{Limit: 1}, &p))
-	err = sources.Shard(cfg.Streams[0].Spec("b/orders")).Read(t.Context(), source.Query{Limit: 1}, &p)
+	err := sources.Shard(cfg.Streams[0].Spec("b/orders")).Read(t.Context(), source.Query{Limit: 1}, &p)
 	if err == nil || !strings.Contains(config.Text(err), "BRIDGE_SOURCE_A_URL lead to one server") {
 		t.Errorf("the same file is read as another one: %v", err)
 	}
@@ -357,17 +358,10 @@ func TestServersThatNothingTellsApart(t *testing.T) {
 	}
 	cfg := load(t, env)
 	for server, want := range map[string]bool{"db 3306 1": true, "db 3306 1 read-only": true, "db 3306 1 uid=5": false, "2cb3a1a0-0000": false} {
-		sources, err := OpenSources(cfg, slog.New(slog.DiscardHandler))
-		if err != nil {
-			t.Fatal(err)
-		}
+		sources := openSources(t, cfg)
 		must.OK(t, sources.meet(sources.all[0], server))
-		err = sources.meet(sources.all[1], server)
-		if text := config.Text(err); !strings.Contains(text, "lead to one server") || strings.Contains(text, "SET GLOBAL server_id") != want {
+		if text := config.Text(sources.meet(sources.all[1], server)); !strings.Contains(text, "lead to one server") || strings.Contains(text, "SET GLOBAL server_id") != want {
 			t.Errorf("%s: %s", server, text)
-		}
-		if err := sources.Close(); err != nil {
-			t.Error(err)
 		}
 	}
 }
@@ -377,13 +371,7 @@ func (s *household) command(batch func(epoch uint64) (*store.Batch, error)) {
 	s.t.Helper()
 	s.stop()
 	image := must.Get(s.store.Load(s.t.Context()))(s.t)
-	b, err := batch(stream.NextEpoch(&image, time.Now()))
-	if err == nil {
-		err = s.store.Apply(s.t.Context(), b)
-	}
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	must.OK(s.t, s.store.Apply(s.t.Context(), must.Get(batch(stream.NextEpoch(&image, time.Now())))(s.t)))
 	s.start()
 }
 

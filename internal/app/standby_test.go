@@ -20,6 +20,7 @@ import (
 	"example.org/bridge/internal/standby"
 	"example.org/bridge/source"
 	sourcememory "example.org/bridge/source/sourcetest/memory"
+	"example.org/bridge/tests/must"
 )
 
 // group is a household whose bridges are a standby group.
@@ -52,10 +53,10 @@ func (g *group) join(change func(*config.Config)) *process {
 	}
 	p := &process{ended: make(chan struct{})}
 	kept := storememory.New()
-	a, err := Open(g.t.Context(), Options{Config: &cfg, Logger: textLogger(g.t.Output()), openStore: func(context.Context, string, *slog.Logger) (store.Store, error) { return keptStore{kept}, nil }})
-	if err != nil {
-		g.t.Fatal(err)
-	}
+	a := must.Get(Open(g.t.Context(), Options{
+		Config: &cfg, Logger: textLogger(g.t.Output()),
+		openStore: func(context.Context, string, *slog.Logger) (store.Store, error) { return keptStore{kept}, nil },
+	}))(g.t)
 	p.App = a
 	ctx, cancel := context.WithCancel(context.Background())
 	go func() {

@@ -196,14 +196,11 @@ func TestWhatIsAwayShows(t *testing.T) {
 }
 
 func TestATakenPortNamesTheVariable(t *testing.T) {
-	first, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	first := must.Get(new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0"))(t)
 	defer func() { _ = first.Close() }()
 	s := apptest.NewShop(t)
 	s.Env["BRIDGE_HTTP_ADDR"] = first.Addr().String()
-	_, err = OpenProcess(t.Context(), ProcessOptions{Config: load(t, s.Env), Logger: slog.New(slog.DiscardHandler)})
+	_, err := OpenProcess(t.Context(), ProcessOptions{Config: load(t, s.Env), Logger: slog.New(slog.DiscardHandler)})
 	if err == nil || !strings.Contains(err.Error(), "another process has the port: end it, or set BRIDGE_HTTP_ADDR") {
 		t.Errorf("error %v", err)
 	}
