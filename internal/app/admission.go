@@ -51,11 +51,9 @@ func (a admission) Wait(ctx context.Context, stream string) error {
 	if err := a.Recovery.Wait(ctx, stream); err != nil {
 		return err
 	}
-	if a.reader != nil {
-		d, _ := a.sources.of(a.table)
-		if err := a.compareLater(ctx, stream, d); err != nil {
-			return err
-		}
+	d, _ := a.sources.of(a.table)
+	if err := a.compareLater(ctx, stream, d); err != nil {
+		return err
 	}
 	return a.refuseRenamed(ctx, stream, a.table)
 }

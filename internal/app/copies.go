@@ -156,22 +156,19 @@ func OpenCopies(ctx context.Context, cfg *config.Config, s store.Store, logger *
 	o.Fault = func(err error) { last = errors.Join(err) }
 	generations := buscopy.NewGenerations(buscopy.GenerationsOptions{Bucket: bucket, Domain: cfg.DomainID, Share: cfg.Share.Share, Waits: o.Fault})
 	o.Slot = slotOf(cfg, generations)
-	if err := generations.Last(ctx); err != nil {
-		if ctx.Err() != nil && last != nil {
-			err = last
-		}
-		return nil, errors.Join(fmt.Errorf("read the number of shares on the bus: %w", err), bucket.Close())
+	c, what := &Copies{cfg, buscopy.NewKeeper(o), bucket}, "number of shares"
+	err = generations.Last(ctx)
+	for i := 0; i < len(cfg.Streams) && err == nil; i++ {
+		what = "progress"
+		err = c.restore(ctx, s, &cfg.Streams[i])
 	}
-	c := &Copies{cfg, buscopy.NewKeeper(o), bucket}
-	for i := range cfg.Streams {
-		if err := c.restore(ctx, s, &cfg.Streams[i]); err != nil {
-			if ctx.Err() != nil && last != nil {
-				err = last
-			}
-			return nil, errors.Join(fmt.Errorf("read the progress on the bus: %w", err), bucket.Close())
-		}
+	if err == nil {
+		return c, nil
 	}
-	return c, nil
+	if ctx.Err() != nil && last != nil {
+		err = last
+	}
+	return nil, errors.Join(fmt.Errorf("read the %s on the bus: %w", what, err), bucket.Close())
 }
 
 // scratch is a store in a temporary folder, which Close removes.

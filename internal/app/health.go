@@ -244,24 +244,21 @@ func peerOf(s *standby.Status) (httpapi.Peer, error) {
 // Reconcile implements httpapi.Daemon. If deletes are allowed, a shard that stopped because its ids
 // are used again resumes.
 func (h health) Reconcile(stream string, mode reconcile.Mode) (httpapi.Accepted, error) {
-	if _, err := h.stream(stream); err != nil {
+	of, err := h.stream(stream)
+	if err != nil {
 		return httpapi.Accepted{}, err
 	}
 	able, why := 0, ""
-	for _, sh := range h.shards {
-		s := sh.Status()
-		if s.Stream != stream {
-			continue
+	for _, table := range of.Tables {
+		sh := streamOf(h.streams, stream).shards[table]
+		switch s := sh.Status(); {
+		case s.State == shard.Stopped && !(mode.AllowDeletes && !mode.DryRun && sh.Accept()):
+			why = fmt.Sprintf("%s is stopped: %s", table, s.LastError)
+		case sh.IsPaused():
+			why = fmt.Sprintf("%s is paused: bridge resume %s", table, stream)
+		default:
+			able++
 		}
-		if s.State == shard.Stopped && !(mode.AllowDeletes && !mode.DryRun && sh.Accept()) {
-			why = fmt.Sprintf("%s is stopped: %s", s.Shard, s.LastError)
-			continue
-		}
-		if sh.IsPaused() {
-			why = fmt.Sprintf("%s is paused: bridge resume %s", s.Shard, stream)
-			continue
-		}
-		able++
 	}
 	if able == 0 {
 		return httpapi.Accepted{}, fmt.Errorf("stream %s %w: %s", stream, httpapi.ErrCannotReconcile, why)
@@ -299,7 +296,7 @@ func (h health) Resend(ctx context.Context, request httpapi.ResendRequest) ([]sh
 		return nil, fmt.Errorf("stream %s %w: %s is not set, so a row that is refused again would stop it",
 			stream.Name, httpapi.ErrCannotResend, config.Naming("")(option.DeadLetter))
 	}
-	sh := h.streamOf(stream.Name).shards[request.Shard]
+	sh := streamOf(h.streams, stream.Name).shards[request.Shard]
 	if sh == nil {
 		return nil, noTable(stream, request.Shard)
 	}

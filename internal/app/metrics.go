@@ -97,17 +97,11 @@ func registerMetrics(registry prometheus.Registerer, a *App) {
 	}
 }
 
-// The dependencies, as the metric names them. Those of sources, standby group and progress have the
-// names of the outage log.
-const (
-	dependencyBus        = "bus"
-	dependencyCheckpoint = "checkpoint"
-)
-
 // scrapeTimeout bounds how long a scrape waits for source and bus, which count as away then.
 const scrapeTimeout = 3 * time.Second
 
-// It asks source and bus, as readiness does.
+// It asks source and bus, as readiness does. Sources, standby group and progress have the names of
+// the outage log.
 func newOutageCollector(a *App) prometheus.Collector {
 	c := new(collector)
 	up := c.metric(gauge, "bridge_dependency_up", "1 if the dependency can be used, 0 while it is away: the source, the bus, the checkpoint's disk, and where they are used the standby group and the progress on the bus.", "dependency")
@@ -116,7 +110,7 @@ func newOutageCollector(a *App) prometheus.Collector {
 		ctx, cancel := context.WithTimeoutCause(context.Background(), scrapeTimeout, errSlowAnswer)
 		defer cancel()
 		fromSources, fromBus := a.probe(ctx)
-		away := map[string]bool{dependencyBus: fromBus != nil, dependencyCheckpoint: slices.ContainsFunc(a.shards, func(sh *shard.Shard) bool {
+		away := map[string]bool{"bus": fromBus != nil, "checkpoint": slices.ContainsFunc(a.shards, func(sh *shard.Shard) bool {
 			s := sh.Status()
 			return s.State == shard.Waiting && s.SaveHangs
 		})}

@@ -91,7 +91,7 @@ func (h health) saveRepublish(ctx context.Context, request *httpapi.RepublishReq
 		answer.Shards, answer.To = min(answer.Shards+1, len(shards)), max(answer.To, next.To)
 		return next, nil
 	}
-	feed := h.streamOf(of.Name).feed
+	feed := streamOf(h.streams, of.Name).feed
 	tables := slices.Sorted(maps.Keys(byTable))
 	switch runs := feed.Lists().Last().Running(); {
 	case runs && !request.Cancel:
@@ -168,9 +168,9 @@ func (h health) newRepublish(ctx context.Context, request *httpapi.RepublishRequ
 	return r, nil
 }
 
-func (a *App) streamOf(name string) *appStream {
-	i := slices.IndexFunc(a.streams, func(s *appStream) bool { return s.Name == name })
-	return a.streams[i]
+// streamOf returns the stream with a name, which is there.
+func streamOf(streams []*appStream, name string) *appStream {
+	return streams[slices.IndexFunc(streams, func(s *appStream) bool { return s.Name == name })]
 }
 
 // matcher returns what makes readers of the ids of a table by a condition.
@@ -186,7 +186,7 @@ func (s *appStream) matcher(p *parts, table string) func(condition string) sourc
 func newList(ctx context.Context, h health, request *httpapi.RepublishRequest, shards []*shard.Shard, last *stream.Republish) (*stream.Republish, error) {
 	for _, sh := range shards {
 		key := keyOf(sh)
-		if _, err := mayRepublish(ctx, h.store, key, h.streamOf(key.Stream).feed.Republish(key.Shard)); err != nil {
+		if _, err := mayRepublish(ctx, h.store, key, streamOf(h.streams, key.Stream).feed.Republish(key.Shard)); err != nil {
 			return nil, err
 		}
 	}

@@ -304,13 +304,7 @@ func (a *App) newRecovery() *stream.CatchUp {
 				// An app before this one was superseded already.
 			}
 		},
-		Stopped: func(name string, err error) {
-			for _, s := range streams {
-				if s.Name == name {
-					s.stop(err)
-				}
-			}
-		},
+		Stopped: func(name string, err error) { streamOf(streams, name).stop(err) },
 	}
 	if bus, ok := p.sink.(sink.Transactional); ok && cfg.Sink.ExactlyOnce {
 		o.Fence = bus.Fence
