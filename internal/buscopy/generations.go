@@ -33,10 +33,11 @@ type Generations struct {
 	// shares.
 	works  bool
 	joined uint64
-	// signed is when the last sign of life was given that others wait for; failed is the last error
+	// signed is when the last sign of life was given that others wait for, by a clock that stands
+	// still while the machine is suspended, signedAt by one that goes on; failed is the last error
 	// of giving one, and of the look behind it.
-	signed time.Time
-	failed error
+	signed, signedAt time.Time
+	failed           error
 	// before are the keys of the processes of the share that had entered when this one began: true
 	// has those of when its turn came. own is its key.
 	before map[bool][]string
@@ -349,7 +350,7 @@ func (g *Generations) Sign(ctx context.Context) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.failed = err; err == nil || heard && !errors.Is(err, ErrFormer) {
-		g.signed = begun
+		g.signed, g.signedAt = begun, begun.Round(0)
 	}
 	return err
 }
@@ -365,7 +366,7 @@ func (g *Generations) sign(ctx context.Context, generation uint64, at time.Time)
 func (g *Generations) isHeard() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return g.joined == 0 || time.Since(g.signed) < silence
+	return g.joined == 0 || max(time.Since(g.signed), time.Since(g.signedAt)) < silence
 }
 
 // Heard returns once others wait for this process before they change the number: at once but for
