@@ -127,18 +127,14 @@ func TestAReconcileThatStandsStillShows(t *testing.T) {
 		p := newPlant(t, reconcile.Run{})
 		var hang atomic.Bool
 		free := make(chan struct{})
-		p.shards[0].Reconciler = func() *reconcile.Reconciler {
-			options := p.worlds[0].options
-			options.Source = hooked{Shard: p.worlds[0].table, read: func(source.Query) error {
-				if _ = backoff.Pause(p.t.Context(), 10*time.Millisecond); hang.Load() {
-					<-free
-				}
-				return nil
-			}}
-			options.Rate = 1
-			return reconcile.New(options)
-		}()
-		p.shards[0].AtOnce = true
+		options := p.worlds[0].options
+		options.Source, options.Rate = hooked{Shard: p.worlds[0].table, read: func(source.Query) error {
+			if _ = backoff.Pause(p.t.Context(), 10*time.Millisecond); hang.Load() {
+				<-free
+			}
+			return nil
+		}}, 1
+		p.shards[0].Reconciler, p.shards[0].AtOnce = reconcile.New(options), true
 		p.start()
 		p.pass(12 * time.Second)
 		still := func() time.Duration { s := p.shards[0].Status(); return s.Still() }

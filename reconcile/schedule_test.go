@@ -280,7 +280,6 @@ func TestABusThatIsAway(t *testing.T) {
 			}
 			p.worlds[1].table.Update(3, "a3", "7")
 			p.worlds[0].options.Owner = busy{deaf{p.worlds[0]}}
-			p.worlds[0].options.Source = hooked{Shard: p.worlds[0].table, read: func(q source.Query) error { return p.reading(0, q) }}
 			p.shards[0].Reconciler = reconcile.New(p.worlds[0].options)
 			p.start()
 			p.pass(time.Hour)
