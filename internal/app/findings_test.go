@@ -206,7 +206,7 @@ func TestWarningsAtTheStart(t *testing.T) {
 	}
 	want := []string{
 		"BRIDGE_KAFKA_COMPRESSION", "BRIDGE_KAFKA_TLS", "BRIDGE_NATS_CREDS", "BRIDGE_NATS_NKEY",
-		"BRIDGE_STREAM_ORDERS_TIME_ZONE", "BRIDGE_STREAM_BILLS_DELETED", "BRIDGE_STREAM_BILLS_TIME_ZONE",
+		"BRIDGE_STREAM_ORDERS_TIME_ZONE", "BRIDGE_STREAM_BILLS_TIME_ZONE", "BRIDGE_STREAM_BILLS_DELETED",
 	}
 	log := new(sharedLog)
 	a := must.Get(OpenProcess(t.Context(), ProcessOptions{Config: load(t, s.Env), Logger: slog.New(slog.NewTextHandler(log, nil)), Build: build}))(t)
