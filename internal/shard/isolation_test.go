@@ -85,6 +85,31 @@ func TestTablesThatCannotBeReadHoldUpNoOther(t *testing.T) {
 	b.saved(t, 500)
 }
 
+// TestLargeRowsThatWaitHoldUpNoOther: they wait for the one that is on its way, whose bus is away,
+// and what was reserved for them is the others' meanwhile.
+func TestLargeRowsThatWaitHoldUpNoOther(t *testing.T) {
+	instantly(t, "", func(t *testing.T) {
+		limits := shard.NewLimits(64<<10, 1, 2).Stream()
+		table := func(bytes int) *bench {
+			b := newBench(t)
+			b.shared, b.opts.Limits, b.tick, b.opts.PollInterval = true, limits, time.Minute, time.Second
+			b.table.Insert(strings.Repeat("x", bytes), old)
+			return b
+		}
+		stuck := table(9000)
+		defer stuck.bus.Pause(0)()
+		stuck.run(t)
+		eventually(t, "the first is on its way", func() bool { return stuck.bus.Publishes() > 0 })
+		for range 8 {
+			table(9000).run(t)
+		}
+		wait(t, time.Minute)
+		small := table(1)
+		small.run(t)
+		small.saved(t, 1)
+	})
+}
+
 // halfStore is a store that refuses one change of a table, and from then on cannot read the table.
 type halfStore struct {
 	store.Store

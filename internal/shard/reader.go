@@ -235,14 +235,21 @@ func (r *reader) reserve(ctx context.Context) (held hold, err error) {
 	return held, err
 }
 
-// reserveBig waits until a batch of any size may be held, and keeps that for the next read.
+// reserveBig waits until a batch of any size may be held, and keeps that for the next read. Others
+// have held meanwhile.
 func (r *reader) reserveBig(ctx context.Context, held *hold) error {
+	r.opts.Limits.release(held)
 	err := r.retrier.wait(owning, forEver, func() error { return r.opts.Limits.big.Acquire(ctx, 1) })
-	if err == nil {
-		r.oversize, *held = *held, hold{}
-		r.oversize.big = true
+	if err != nil {
+		return err
 	}
-	return err
+	again, err := r.reserve(ctx)
+	if again.big = true; err != nil {
+		r.opts.Limits.release(&again)
+		return err
+	}
+	r.oversize = again
+	return nil
 }
 
 // page is rows of the table, when they were read, and how old they are. It comes from
