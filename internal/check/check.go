@@ -251,15 +251,17 @@ func carriesCapability(cfg *config.Config, subject string) bool {
 	})
 }
 
-// FormerName returns a finding where a table that has no progress is known under a name with
-// another source, which the stream neither names nor matches any more; nil where it is not.
+// FormerName returns a finding where a table that has no progress is known under another name,
+// which the stream neither names nor matches any more; nil where it is not. Where the source is the
+// same, tables share their entities whatever they are called.
 func FormerName(cfg *config.Config, s *config.Stream, table string, known map[store.Key]store.Progress) *inspect.Finding {
 	if known[store.Key{Stream: s.Name, Shard: table}].Started {
 		return nil
 	}
-	former := ""
+	former, ofTable := "", s.Kind == event.Release || len(s.Key) == 0
 	for key, p := range known {
-		if key.Stream == s.Name && p.Started && config.SameTable(key.Shard, table) && !slices.Contains(s.Tables, key.Shard) && !cfg.Matched(s, key.Shard) && (former == "" || key.Shard < former) {
+		same := config.SameTable(key.Shard, table) || ofTable && cfg.OneTable(key.Shard, table)
+		if key.Stream == s.Name && p.Started && same && !slices.Contains(s.Tables, key.Shard) && !cfg.Matched(s, key.Shard) && (former == "" || key.Shard < former) {
 			former = key.Shard
 		}
 	}
@@ -269,7 +271,11 @@ func FormerName(cfg *config.Config, s *config.Stream, table string, known map[st
 	var r inspect.Report
 	f := r.Add(inspect.Unsafe, inspect.CheckpointMeaning, table,
 		fmt.Sprintf("was published as %s, which %sTABLE does not name any more: under another name its rows would be published again, with other ids", former, config.StreamPrefix(s.Name)))
-	keep, all := "keep the former name ("+config.SourceHint(former)+"); or stop bridge, then ", fmt.Sprintf("bridge checkpoint set %s %s 0", s.Name, table)
+	hint := ""
+	if config.SameTable(former, table) {
+		hint = " (" + config.SourceHint(former) + ")"
+	}
+	keep, all := "keep the former name"+hint+"; or stop bridge, then ", fmt.Sprintf("bridge checkpoint set %s %s 0", s.Name, table)
 	switch {
 	case s.Kind == event.Release:
 		return f.Says("%s", keep+"to go on under the new name, where it is the same table, behind its rows and with its gaps; where it is another table, "+all+" publishes all its rows").

@@ -112,6 +112,26 @@ func TestPatternsAreNamed(t *testing.T) {
 	}
 }
 
+// TestFormerName has the configured name of a table, orders or with its database, and under which
+// it was published: that may be the same table.
+func TestFormerName(t *testing.T) {
+	for _, c := range []struct {
+		kind, key, former, table string
+		want                     bool
+	}{
+		{"release", "", "orders", "shop.orders", true}, {"release", "", "Shop.orders", "orders", true}, {"release", "", "other.orders", "orders", false},
+		{"capability", "", "orders", "Orders", true}, {"capability", "", "items", "orders", false},
+		{"capability", "order_no", "orders", "shop.orders", false}, {"capability", "order_no", "a/orders", "orders", true},
+	} {
+		cfg := load(t, configtest.With("BRIDGE_SOURCE_URL", "mysql://u:p@db/shop",
+			"BRIDGE_STREAM_ORDERS_TABLE", c.table, "BRIDGE_STREAM_ORDERS_KIND", c.kind, "BRIDGE_STREAM_ORDERS_KEY", c.key))
+		known := map[store.Key]store.Progress{{Stream: "orders", Shard: c.former}: {Started: true}}
+		if f := FormerName(cfg, &cfg.Streams[0], c.table, known); (f != nil) != c.want || f != nil && strings.Contains(f.Do, "BRIDGE_SOURCE") != strings.Contains(c.former, "/") {
+			t.Errorf("%+v: found %+v", c, f)
+		}
+	}
+}
+
 func TestExpectations(t *testing.T) {
 	cfg := load(t, configtest.With("BRIDGE_STREAM_ORDERS_KEY", "a,b", "BRIDGE_STREAM_ORDERS_ID_ORDER", "segmented", "BRIDGE_STREAM_ORDERS_TIME_ZONE", "Asia/Shanghai"))
 	tables := Expectations(cfg, &cfg.Sources[0], map[store.Key]uint64{{Stream: "orders", Shard: "orders_1"}: 5})

@@ -188,6 +188,14 @@ func SameTable(a, b string) bool {
 	return ofA != ofB && (a == b || nameOf(a) == nameOf(b) && strings.Contains(a, ".") != strings.Contains(b, "."))
 }
 
+// OneTable reports whether two names lead to one table: with and without its database, or in upper
+// and lower case, which MySQL may tell apart.
+func (all Sources) OneTable(a, b string) bool {
+	ofA, a := all.physical(a)
+	ofB, b := all.physical(b)
+	return strings.EqualFold(ofA+"."+a, ofB+"."+b)
+}
+
 // SourceHint says which variable makes a table have its name.
 func SourceHint(table string) string {
 	if of, _ := cutSource(table); of != "" {
