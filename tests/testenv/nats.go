@@ -76,20 +76,22 @@ func newNATS(t testing.TB, options []NATSOption) (*NATSServer, func(), error) {
 		return nil, nil, fmt.Errorf("%s: %w", daemon, exec.ErrNotFound)
 	}
 	return tryPorts("nats", func(dir string) (*NATSServer, *Process, error) {
-		s, c := &NATSServer{url: &url.URL{Scheme: "nats", Host: address(FreePort(t))}}, new(natsConfig)
-		c.line("listen: %q", s.url.Host)
-		c.line("jetstream { store_dir: %q, max_mem: 256M, max_file: 64G }", filepath.Join(dir, "data"))
-		for _, option := range options {
-			option(c)
-		}
-		if s.login = c.login; c.tls {
-			s.url.Scheme = "tls"
+		s := &NATSServer{url: &url.URL{Scheme: "nats", Host: address(FreePort(t))}}
+		lines := fmt.Sprintf("listen: %q\njetstream { store_dir: %q, max_mem: 256M, max_file: 64G }\n", s.url.Host, filepath.Join(dir, "data"))
+		for _, o := range options {
+			lines += o.lines + "\n"
+			if o.login != nil {
+				s.login = append(s.login, o.login)
+			}
+			if o.tls {
+				s.url.Scheme = "tls"
+			}
 		}
 		config := filepath.Join(dir, "nats.conf")
 		s.Process = &Process{
 			name: "nats-server", args: []string{daemon, "-c", config}, log: filepath.Join(dir, "log"), ready: s.identify, data: filepath.Join(dir, "data"),
 		}
-		return s, s.Process, os.WriteFile(config, []byte(strings.Join(c.lines, "\n")+"\n"), 0o600)
+		return s, s.Process, os.WriteFile(config, []byte(lines), 0o600)
 	})
 }
 
@@ -120,30 +122,19 @@ func (s *NATSServer) URL() string { return s.url.String() }
 // Addr returns the server's host:port.
 func (s *NATSServer) Addr() string { return s.url.Host }
 
-// NATSOption adds to the configuration of a server.
-type NATSOption func(*natsConfig)
-
-type natsConfig struct {
-	lines []string
-	login []nats.Option
+// NATSOption adds to the configuration of a server, and says how the tests get in.
+type NATSOption struct {
+	lines string
+	login nats.Option
 	tls   bool
 }
 
-func (c *natsConfig) line(format string, args ...any) {
-	c.lines = append(c.lines, fmt.Sprintf(format, args...))
-}
-
 // NATSLines adds lines in the server's configuration language, "max_payload: 4096" for instance.
-func NATSLines(lines ...string) NATSOption {
-	return func(c *natsConfig) { c.lines = append(c.lines, lines...) }
-}
+func NATSLines(lines ...string) NATSOption { return NATSOption{lines: strings.Join(lines, "\n")} }
 
 // NATSPassword lets in one user with a password.
 func NATSPassword(user, password string) NATSOption {
-	return func(c *natsConfig) {
-		c.line("authorization { user: %q, password: %q, timeout: 60 }", user, password)
-		c.login = append(c.login, nats.UserInfo(user, password))
-	}
+	return NATSOption{fmt.Sprintf("authorization { user: %q, password: %q, timeout: 60 }", user, password), nats.UserInfo(user, password), false}
 }
 
 // Reconfigure replaces a text in the configuration, and starts the server again.
@@ -161,11 +152,8 @@ func NATSTLS(t testing.TB, certs Certs, certFile, keyFile string, clients bool) 
 	client := must.Get(tls.LoadX509KeyPair(certs.ClientCert, certs.ClientKey))(t)
 	// The tests' own connections must get in whatever certificate the server shows.
 	config := &tls.Config{Certificates: []tls.Certificate{client}, InsecureSkipVerify: true}
-	return func(c *natsConfig) {
-		c.line("tls { cert_file: %q, key_file: %q, ca_file: %q, verify: %t, timeout: 60 }", certFile, keyFile, certs.CA, clients)
-		c.tls = true
-		c.login = append(c.login, nats.Secure(config))
-	}
+	lines := fmt.Sprintf("tls { cert_file: %q, key_file: %q, ca_file: %q, verify: %t, timeout: 60 }", certFile, keyFile, certs.CA, clients)
+	return NATSOption{lines, nats.Secure(config), true}
 }
 
 // NATSNkey lets in the user whose seed it writes to seedFile.
@@ -174,14 +162,8 @@ func NATSNkey(t testing.TB, seedFile string) NATSOption {
 	user := must.Get(nkeys.CreateUser())(t)
 	writeFile(t, seedFile, must.Get(user.Seed())(t))
 	public := must.Get(user.PublicKey())(t)
-	return func(c *natsConfig) {
-		c.line("authorization { users: [ { nkey: %q } ], timeout: 60 }", public)
-		login, err := nats.NkeyOptionFromSeed(seedFile)
-		if err != nil {
-			login = func(*nats.Options) error { return err }
-		}
-		c.login = append(c.login, login)
-	}
+	login := must.Get(nats.NkeyOptionFromSeed(seedFile))(t)
+	return NATSOption{fmt.Sprintf("authorization { users: [ { nkey: %q } ], timeout: 60 }", public), login, false}
 }
 
 // NATSOperator has the server trust an operator made on the spot and returns with it the file of
@@ -208,13 +190,8 @@ func NATSOperator(t testing.TB) (option NATSOption, creds string) {
 
 	creds = filepath.Join(dir, "user.creds")
 	writeFile(t, creds, must.Get(jwt.FormatUserConfig(userJWT, must.Get(user.Seed())(t)))(t))
-	return func(c *natsConfig) {
-		c.line("operator: %s", opJWT)
-		c.line("system_account: %s", systemKey)
-		c.line("resolver: MEMORY")
-		c.line("resolver_preload { %s: %s, %s: %s }", systemKey, sysJWT, accountKey, accJWT)
-		c.login = append(c.login, nats.UserCredentials(creds))
-	}, creds
+	lines := fmt.Sprintf("operator: %s\nsystem_account: %s\nresolver: MEMORY\nresolver_preload { %[2]s: %[3]s, %[4]s: %[5]s }", opJWT, systemKey, sysJWT, accountKey, accJWT)
+	return NATSOption{lines, nats.UserCredentials(creds), false}, creds
 }
 
 func writeFile(t testing.TB, path string, content []byte) {

@@ -23,10 +23,10 @@ type Bus struct {
 	NATS  *testenv.NATSServer
 	// Members are the servers of a cluster, none where the bus is one server.
 	Members []Server
-	// transactional is the transactional id of programs that publish each event once, empty where
-	// they need not. Consumers then read committed messages. once is the stream of NATS that takes
-	// all messages of such programs.
-	transactional, once string
+	// once is of programs that publish each event once, empty where they need not: the transactional
+	// id on Kafka, whose consumers read committed messages, and the stream of NATS that takes all of
+	// their messages.
+	once string
 }
 
 type broker interface {
@@ -107,16 +107,14 @@ func (b *Bus) bound() *Bus {
 // apart from those of the same servers.
 func (b *Bus) ExactlyOnce(name string) *Bus {
 	one := *b
-	if b.NATS != nil {
+	if one.once = "bridge." + name; b.NATS != nil {
 		one.once = "once_" + strings.NewReplacer("/", "_", ".", "_").Replace(name)
-	} else {
-		one.transactional = "bridge." + name
 	}
 	return one.bound()
 }
 
 // Once reports whether each event has to be on the bus once, whatever fails.
-func (b *Bus) Once() bool { return b.transactional != "" || b.once != "" }
+func (b *Bus) Once() bool { return b.once != "" }
 
 // EachBus runs a test on the Kafka and on the NATS that the tests of a package share, both at the
 // same time.

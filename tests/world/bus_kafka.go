@@ -24,8 +24,8 @@ func (b onKafka) Server() Server { return b.Kafka }
 
 func (b onKafka) Env() Env {
 	e := Env{"BRIDGE_SINK_URL": "kafka://" + strings.Join(b.Kafka.Brokers(), ",")}
-	if b.transactional != "" {
-		e["BRIDGE_DELIVERY"], e["BRIDGE_KAFKA_TRANSACTIONAL_ID"] = "exactly-once", b.transactional
+	if b.once != "" {
+		e["BRIDGE_DELIVERY"], e["BRIDGE_KAFKA_TRANSACTIONAL_ID"] = "exactly-once", b.once
 	}
 	return e
 }
@@ -99,7 +99,7 @@ func (b onKafka) consume(ctx context.Context, _ testing.TB, topic string, from, 
 		}
 		opts = []kgo.Opt{kgo.FetchMaxWait(100 * time.Millisecond), kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{topic: begin})}
 	}
-	if b.transactional != "" {
+	if b.once != "" {
 		opts = append(opts, kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.KeepControlRecords())
 	}
 	c, err := b.connect(opts...)
