@@ -9,6 +9,7 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
+	"example.org/bridge/tests/must"
 	"example.org/bridge/tests/testall"
 	"example.org/bridge/tests/testenv"
 	"example.org/bridge/tests/workload"
@@ -147,7 +148,7 @@ func (i *interleaving) foreign(n int) {
 			Headers: map[string]string{"eiffel-type": "StrictAddedEvent"},
 		}
 	}
-	i.Bus.Replay(i.T, i.destination(), messages)
+	must.OK(i.T, i.Bus.Publisher(i.T, i.destination())(i.T.Context(), messages...))
 }
 
 // consistent fails the test unless the bus folds to the table, a reconcile finds nothing, and no

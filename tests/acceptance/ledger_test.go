@@ -119,6 +119,7 @@ type noise struct {
 func measureNoise(w *world.World, b *world.Bus, destination string) *noise {
 	w.T.Helper()
 	w.Exec("CREATE TABLE IF NOT EXISTS noise (id integer PRIMARY KEY, n integer)")
+	b.Open(w.T, destination)
 	publish := b.Publisher(w.T, destination)
 	n := new(noise)
 	ctx, cancel := context.WithCancel(context.Background())
@@ -132,7 +133,7 @@ func measureNoise(w *world.World, b *world.Bus, destination string) *noise {
 			}
 			// An error is noise as well: how long it took counts.
 			_, _ = w.DB.ExecContext(ctx, "REPLACE INTO noise (id, n) VALUES (1, 1)")
-			_ = publish(ctx)
+			_ = publish(ctx, world.Message{Value: []byte("noise"), Headers: map[string]string{"eiffel-type": "noise"}})
 			n.mu.Lock()
 			n.delays = append(n.delays, time.Since(due))
 			n.mu.Unlock()

@@ -43,11 +43,9 @@ type broker interface {
 	// consume hands out the messages of a destination behind some offsets up to ends, without ends
 	// until ctx does, every topic-partition in its order.
 	consume(ctx context.Context, t testing.TB, name string, from, ends Offsets, each func(Message)) error
-	// Replay publishes messages as they were received to the topic or stream name, which exists.
-	Replay(t testing.TB, name string, messages []Message)
-	// Publisher makes a topic or stream and returns what publishes one message there and waits for
-	// the acknowledgement.
-	Publisher(t testing.TB, name string) func(context.Context) error
+	// Publisher returns what publishes messages as they were received to a topic or stream, and
+	// waits for the acknowledgements.
+	Publisher(t testing.TB, name string) func(context.Context, ...Message) error
 	// Expire removes from a topic or stream all but the newest messages, as a retention does: so
 	// many stay in each partition, or in the stream.
 	Expire(t testing.TB, name string, keep int64)

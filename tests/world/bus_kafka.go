@@ -141,28 +141,22 @@ func kafkaMessage(r *kgo.Record) Message {
 	return m
 }
 
-func (b onKafka) Publisher(t testing.TB, topic string) func(context.Context) error {
+func (b onKafka) Publisher(t testing.TB, topic string) func(context.Context, ...Message) error {
 	t.Helper()
-	b.Open(t, topic)
-	c := must.Get(b.connect(kgo.DefaultProduceTopic(topic), kgo.RecordPartitioner(kgo.RoundRobinPartitioner()), kgo.ProducerLinger(0)))(t)
+	c := must.Get(b.connect(kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.ProducerLinger(0)))(t)
 	t.Cleanup(c.Close)
-	return func(ctx context.Context) error { return c.ProduceSync(ctx, kgo.StringRecord("noise")).FirstErr() }
-}
-
-func (b onKafka) Replay(t testing.TB, topic string, messages []Message) {
-	t.Helper()
-	c := must.Get(b.connect(kgo.RecordPartitioner(kgo.ManualPartitioner())))(t)
-	defer c.Close()
-	var records []*kgo.Record
-	for _, m := range messages {
-		partition := must.Get(strconv.Atoi(m.Partition))(t)
-		r := &kgo.Record{Topic: topic, Partition: int32(partition), Key: []byte(m.Key), Value: m.Value}
-		for name, value := range m.Headers {
-			r.Headers = append(r.Headers, kgo.RecordHeader{Key: name, Value: []byte(value)})
+	return func(ctx context.Context, messages ...Message) error {
+		var records []*kgo.Record
+		for _, m := range messages {
+			partition, _ := strconv.Atoi(m.Partition) // 0 where it names none
+			r := &kgo.Record{Topic: topic, Partition: int32(partition), Key: []byte(m.Key), Value: m.Value}
+			for name, value := range m.Headers {
+				r.Headers = append(r.Headers, kgo.RecordHeader{Key: name, Value: []byte(value)})
+			}
+			records = append(records, r)
 		}
-		records = append(records, r)
+		return c.ProduceSync(ctx, records...).FirstErr()
 	}
-	must.OK(t, c.ProduceSync(t.Context(), records...).FirstErr())
 }
 
 func (b onKafka) replicas(t testing.TB, topic string) ([]kadm.PartitionDetail, error) {

@@ -126,29 +126,23 @@ func (b onNATS) consume(ctx context.Context, t testing.TB, name string, from, en
 	})
 }
 
-func (b onNATS) Publisher(t testing.TB, name string) func(context.Context) error {
+func (b onNATS) Publisher(t testing.TB, name string) func(context.Context, ...Message) error {
 	t.Helper()
-	b.Open(t, name)
 	js := b.js(t)
-	return func(ctx context.Context) error {
-		_, err := js.Publish(ctx, b.prefix(name)+".noise", []byte("noise"))
-		return err
-	}
-}
-
-func (b onNATS) Replay(t testing.TB, name string, messages []Message) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	for _, m := range messages {
-		// The headers of JetStream itself would have it drop what is there already.
-		msg := &nats.Msg{Subject: b.prefix(name) + "." + TypeOf(m), Data: m.Value, Header: nats.Header{}}
-		for name, value := range m.Headers {
-			if !strings.HasPrefix(name, "Nats-") {
-				msg.Header.Set(name, value)
+	return func(ctx context.Context, messages ...Message) error {
+		for _, m := range messages {
+			// The headers of JetStream itself would have it drop what is there already.
+			msg := &nats.Msg{Subject: b.prefix(name) + "." + TypeOf(m), Data: m.Value, Header: nats.Header{}}
+			for name, value := range m.Headers {
+				if !strings.HasPrefix(name, "Nats-") {
+					msg.Header.Set(name, value)
+				}
+			}
+			if _, err := js.PublishMsg(ctx, msg); err != nil {
+				return err
 			}
 		}
-		must.Get(b.js(t).PublishMsg(ctx, msg))(t)
+		return nil
 	}
 }
 
