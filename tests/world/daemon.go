@@ -332,10 +332,9 @@ func hasAll(text string, words []string) bool {
 
 func AwaitReady(t testing.TB, d *Daemon) {
 	t.Helper()
-	Eventually(t, time.Minute, "/readyz 200", func() bool {
-		code, _ := d.Get("/readyz")
-		return code == 200
-	})
+	Eventually(t, time.Minute, "/readyz 200", d.isReady)
 }
+
+func (d *Daemon) isReady() bool { code, _ := d.Get("/readyz"); return code == http.StatusOK }
 
 func Between(low, high time.Duration) time.Duration { return low + rand.N(high-low) }

@@ -1,7 +1,6 @@
 package world
 
 import (
-	"net/http"
 	"slices"
 	"strings"
 	"sync"
@@ -131,12 +130,7 @@ func (g *Group) Published(limit time.Duration, what string, still ...*Member) *M
 func (g *Group) Ready() {
 	g.T.Helper()
 	Eventually(g.T, time.Minute, "all members are ready, and one works", func() bool {
-		for _, m := range g.Members {
-			if code, _ := m.Daemon.Get("/readyz"); code != http.StatusOK {
-				return false
-			}
-		}
-		return g.Worker() != nil
+		return !slices.ContainsFunc(g.Members, func(m *Member) bool { return !m.Daemon.isReady() }) && g.Worker() != nil
 	})
 }
 

@@ -1,7 +1,6 @@
 package world
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -22,8 +21,8 @@ func (k EntityKey) text() string { return escapeKey(k.App) + "+" + escapeKey(k.N
 // Of columns that no workload writes and that belong to the state of a row. A null is left out.
 func (e *Event) extra() map[string]string {
 	extra := make(map[string]string)
-	for member, value := range e.Data {
-		if isExtra(member) && string(value) != "null" {
+	for member, value := range extras(e.Data) {
+		if string(value) != "null" {
 			extra[member] = string(value)
 		}
 	}
@@ -301,10 +300,8 @@ func (r *entityRecord) forget() {
 	for _, c := range r.chains {
 		last := &c.last
 		c.disturbed = false
-		data := maps.Clone(last.Data)
-		maps.DeleteFunc(data, func(member string, _ json.RawMessage) bool { return !isExtra(member) })
 		c.last = Event{
-			ID: last.ID, Op: last.Op, Data: data, Row: last.Row, RowID: last.RowID, Reason: last.Reason, entity: last.entity, state: last.state,
+			ID: last.ID, Op: last.Op, Data: extras(last.Data), Row: last.Row, RowID: last.RowID, Reason: last.Reason, entity: last.entity, state: last.state,
 			stated: bus.State{Epoch: last.stated.Epoch},
 		}
 	}

@@ -293,6 +293,12 @@ func isExtra(name string) bool {
 	return !written && !slices.Contains([]string{"id", "created", "modified", "row", "hidden", "secret"}, name)
 }
 
+func extras[V any](members map[string]V) map[string]V {
+	members = maps.Clone(members)
+	maps.DeleteFunc(members, func(member string, _ V) bool { return !isExtra(member) })
+	return members
+}
+
 // Compare notes what the messages so far fold to otherwise than tables, Difference returns that.
 func (j *Judge) Compare(tables Fold) {
 	j.record.(*entityRecord).fold.fold().Compare(tables, &j.Verdict)
@@ -317,7 +323,7 @@ func (f Fold) Compare(table Fold, v *Verdict) {
 				v.Add("stale", "%s %q: %s is %q, the table has %q", key.App, key.Name, member, g, w)
 			}
 		}
-		if is, was := got.extras(), want.extras(); !maps.Equal(is, was) {
+		if is, was := extras(got.members), extras(want.members); !maps.Equal(is, was) {
 			v.Add("content", "%s %q ends with %.300v, the table has %.300v", key.App, key.Name, is, was)
 		}
 	}
@@ -326,16 +332,6 @@ func (f Fold) Compare(table Fold, v *Verdict) {
 			v.Add("extra", "%s %q, state %s", key.App, key.Name, got.members["state"])
 		}
 	}
-}
-
-func (e Entry) extras() map[string]string {
-	extras := make(map[string]string)
-	for member, value := range e.members {
-		if isExtra(member) {
-			extras[member] = value
-		}
-	}
-	return extras
 }
 
 func sameNumber(a, b string) bool {

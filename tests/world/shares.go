@@ -3,7 +3,6 @@ package world
 import (
 	"fmt"
 	"math/rand/v2"
-	"net/http"
 	"slices"
 	"time"
 
@@ -60,7 +59,7 @@ func (p *Publisher) of(stream string) *Daemon {
 }
 
 func (p *Publisher) isReady() bool {
-	return !slices.ContainsFunc(p.processes(), func(d *Daemon) bool { code, _ := d.Get("/readyz"); return code != http.StatusOK })
+	return !slices.ContainsFunc(p.processes(), func(d *Daemon) bool { return !d.isReady() })
 }
 
 // Ready waits until all processes are ready.
