@@ -114,15 +114,8 @@ func (p Product) StartReplicated(t testing.TB) (primary, replica *DatabaseServer
 			"SOURCE_AUTO_POSITION=1, GET_SOURCE_PUBLIC_KEY=1"
 		start = "START REPLICA"
 	}
-	run := func(s *DatabaseServer, statement string) {
-		t.Helper()
-		if _, err := s.Root(t).Exec(statement); err != nil {
-			t.Fatalf("%s: %v", statement, err)
-		}
-	}
-	run(primary, "CREATE USER copier@'%' IDENTIFIED BY 'copier'; GRANT REPLICATION SLAVE ON *.* TO copier@'%'")
-	run(replica, fmt.Sprintf(change, host, port))
-	run(replica, start)
+	must.Get(primary.Root(t).Exec("CREATE USER copier@'%' IDENTIFIED BY 'copier'; GRANT REPLICATION SLAVE ON *.* TO copier@'%'"))(t)
+	must.Get(replica.Root(t).Exec(fmt.Sprintf(change, host, port) + "; " + start))(t)
 	replica.CatchUp(t, primary)
 	return primary, replica
 }

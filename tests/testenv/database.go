@@ -207,46 +207,41 @@ func (s *DatabaseServer) KillQueries(t testing.TB, user string) int {
 // SetPassword gives a user, who may come from any host, another password.
 func (s *DatabaseServer) SetPassword(t testing.TB, user, password string) {
 	t.Helper()
-	s.administer(t, func(ctx context.Context, db *sql.DB) error {
-		_, err := db.ExecContext(ctx, fmt.Sprintf("ALTER USER '%s'@'%%' IDENTIFIED BY '%s'", user, password))
+	s.administer(t, func(ctx context.Context, db *sql.DB) {
+		must.Get(db.ExecContext(ctx, fmt.Sprintf("ALTER USER '%s'@'%%' IDENTIFIED BY '%s'", user, password)))(t)
 		// MySQL 9.7 accepts the former password from its cache until the next login with the new
 		// one.
 		if login, opened := sql.Open("mysql", s.DSN(user, password, "")); opened == nil {
 			_ = login.PingContext(ctx)
 			_ = login.Close()
 		}
-		return err
 	})
 }
 
 // It returns how many connections it has met.
 func (s *DatabaseServer) kill(t testing.TB, statement string, chosen func(Session) bool) (met int) {
 	t.Helper()
-	s.administer(t, func(ctx context.Context, db *sql.DB) error {
-		all, err := Sessions(ctx, db)
-		for _, p := range all {
+	s.administer(t, func(ctx context.Context, db *sql.DB) {
+		for _, p := range must.Get(Sessions(ctx, db))(t) {
 			if !chosen(p) {
 				continue
 			}
 			const noSuchThread = 1094
 			var gone *mysql.MySQLError
-			switch _, failed := db.ExecContext(ctx, fmt.Sprintf(statement, p.ID)); {
-			case failed == nil:
+			if _, err := db.ExecContext(ctx, fmt.Sprintf(statement, p.ID)); !errors.As(err, &gone) || gone.Number != noSuchThread {
+				must.OK(t, err)
 				met++
-			case !errors.As(failed, &gone) || gone.Number != noSuchThread:
-				err = errors.Join(err, failed)
 			}
 		}
-		return err
 	})
 	return met
 }
 
-func (s *DatabaseServer) administer(t testing.TB, do func(context.Context, *sql.DB) error) {
+func (s *DatabaseServer) administer(t testing.TB, do func(context.Context, *sql.DB)) {
 	t.Helper()
 	db := must.Get(s.open(""))(t)
 	defer db.Close()
 	ctx, cancel := context.WithTimeout(context.Background(), answerWithin)
 	defer cancel()
-	must.OK(t, do(ctx, db))
+	do(ctx, db)
 }

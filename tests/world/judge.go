@@ -193,7 +193,12 @@ func (j *Judge) EndSection() {
 
 func (j *Judge) valid(e *Event) {
 	if !j.expect.Sampled || digestOf(e.ID)%16 == 0 {
-		j.fitsSchema(e)
+		doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(e.Value))
+		if schema := j.schemas[e.Op]; schema == nil || err != nil {
+			j.Add("type", "%s: %v", e.Type, err)
+		} else if err := schema.Validate(doc); err != nil {
+			j.Add("schema", "%s: %v", e, err)
+		}
 	}
 	row := strconv.FormatUint(e.RowID, 10)
 	for name, want := range map[string]string{
@@ -209,15 +214,6 @@ func (j *Judge) valid(e *Event) {
 	}
 	if id, ok := e.Data["id"]; ok && string(id) != row {
 		j.Add("content", "%s has the id %s", e, id)
-	}
-}
-
-func (j *Judge) fitsSchema(e *Event) {
-	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(e.Value))
-	if schema := j.schemas[e.Op]; schema == nil || err != nil {
-		j.Add("type", "%s: %v", e.Type, err)
-	} else if err := schema.Validate(doc); err != nil {
-		j.Add("schema", "%s: %v", e, err)
 	}
 }
 
