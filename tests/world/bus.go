@@ -23,9 +23,9 @@ type Bus struct {
 	NATS  *testenv.NATSServer
 	// Members are the servers of a cluster, none where the bus is one server.
 	Members []Server
-	// once is of programs that publish each event once, empty where they need not: the transactional
-	// id on Kafka, whose consumers read committed messages, and the stream of NATS that takes all of
-	// their messages.
+	// once is of programs that publish each event once, empty where they need not: on Kafka their
+	// transactional id, where consumers read committed messages, on NATS the stream of all their
+	// messages.
 	once string
 }
 
