@@ -3,22 +3,25 @@ package main
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
+	"io"
 	"maps"
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-
+	"example.org/bridge/internal/config/configtest"
 	"example.org/bridge/internal/httpapi"
 	"example.org/bridge/internal/httpapi/httpapitest"
 	"example.org/bridge/internal/null"
 	"example.org/bridge/internal/shard"
 	"example.org/bridge/internal/share"
 	"example.org/bridge/internal/standby"
+	"example.org/bridge/tests/must"
 	"example.org/bridge/tests/testall"
 	"example.org/bridge/tests/testenv"
 )
@@ -30,55 +33,13 @@ var usualHealthTimeout = healthTimeout
 func init() { healthTimeout = time.Minute }
 
 func TestHealthCommand(t *testing.T) {
-	at := func(t *testing.T, h http.Handler) string {
-		t.Helper()
-		server := httptest.NewServer(h)
-		t.Cleanup(server.Close)
-		return strings.TrimPrefix(server.URL, "http://")
-	}
-	of := func(d httpapi.Daemon) http.Handler {
-		return httpapi.Handler(d, prometheus.NewRegistry(), httpapi.Access{})
-	}
-	waits := &httpapitest.Daemon{Reasons: []httpapi.Reason{{Stream: "orders", Shard: "t_0", Reason: "no such table"}, {Reason: "sink: bus is away"}}}
-
-	for name, c := range map[string]struct {
-		of       http.Handler
-		line     string
-		status   int
-		out, err string
-	}{
-		"says that a bridge lives whose bus is away": {of(waits), "health", exitFine, "live\n", ""},
-		"says that a bridge is ready":                {of(&httpapitest.Daemon{}), "health --ready", exitFine, "ready\n", ""},
-		"prints why a bridge is not ready": {
-			of(waits), "health --ready", exitFailed, "not ready\n  orders t_0: no such table\n  sink: bus is away\n", "is not ready",
-		},
-		"prints why a bridge does not live": {
-			of(&httpapitest.Daemon{Dead: errors.New("a loop stands still")}), "health", exitFailed, "not live\n  a loop stands still\n", "",
-		},
-		"obeys nothing that a table is called": {
-			of(&httpapitest.Daemon{Dead: errors.New("orders_\x1b[2J\u202e")}), "health", exitFailed, "not live\n  orders_ [2J \n", "",
-		},
-		"nor what a bridge says of it": {http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-			_, _ = w.Write([]byte(`{"status": "\u001b[2J"}`))
-		}), "health", exitFine, " [2J\n", ""},
-		"believes nobody who is not a bridge": {http.NotFoundHandler(), "health", exitFailed, "", "is not a bridge"},
-		"nor one that answers otherwise": {
-			http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("{}")) }), "health", exitFailed, "", "is not a bridge",
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			got := outcome{}.call(settingsOf{"BRIDGE_HTTP_ADDR": at(t, c.of)}, strings.Fields(c.line)...)
-			if got.status != c.status || got.out != c.out || !strings.Contains(got.err, c.err) || c.status == exitFine && got.err != "" {
-				t.Errorf("%+v", got)
-			}
-		})
-	}
 	silent := make(chan struct{})
-	waiting := at(t, http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-silent }))
+	waits := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-silent }))
+	defer waits.Close()
 	defer close(silent)
 	gone := httptest.NewServer(http.NotFoundHandler())
 	gone.Close()
-	mustCall(t, settingsOf{"BRIDGE_HTTP_ADDR": at(t, of(&httpapitest.Daemon{})), "BRIDGE_TYPO": "1", "BRIDGE_POLL_INTERVAL": "x"}, exitFine, "live", "health")
+	mustCall(t, settingsOf{"BRIDGE_HTTP_ADDR": httpapitest.Serve(t, &httpapitest.Daemon{}), "BRIDGE_TYPO": "1", "BRIDGE_POLL_INTERVAL": "x"}, exitFine, "live", "health")
 	got := mustCall(t, settingsOf{"BRIDGE_HTTP_ADDR": strings.TrimPrefix(gone.URL, "http://")}, exitFailed, "BRIDGE_HTTP_ADDR", "health")
 	if !strings.Contains(got.err, "refused") {
 		t.Errorf("nobody listens: %+v", got)
@@ -87,7 +48,7 @@ func TestHealthCommand(t *testing.T) {
 	if healthTimeout = 50 * time.Millisecond; usualHealthTimeout != 4*time.Second {
 		t.Errorf("it gives up after %s", usualHealthTimeout)
 	}
-	mustCall(t, settingsOf{"BRIDGE_HTTP_ADDR": waiting}, exitFailed, "no answer within 50ms", "health")
+	mustCall(t, settingsOf{"BRIDGE_HTTP_ADDR": strings.TrimPrefix(waits.URL, "http://")}, exitFailed, "no answer within 50ms", "health")
 	for _, addr := range []string{"8080", "host:http", ":0", "a:b:c"} {
 		mustCall(t, settingsOf{"BRIDGE_HTTP_ADDR": addr}, exitUsage, "BRIDGE_HTTP_ADDR: ", "health")
 	}
@@ -128,34 +89,45 @@ func TestTheDocumentOfARunningBridge(t *testing.T) {
 	asks.Run(t)
 }
 
-func TestPauseAndResume(t *testing.T) {
-	since := null.At(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC))
-	done := &httpapitest.Daemon{Left: httpapi.Paused{PausedAt: since}}
-	held := &httpapitest.Daemon{Left: httpapi.Paused{PausedAt: since, Publishing: 1, NotOnBus: "another folder does not know it"}}
-	refuses := &httpapitest.Daemon{Refuses: httpapi.ErrCannotPause}
-	for _, c := range []struct {
-		daemon    *httpapitest.Daemon
-		line      string
-		status    int
-		out, errs string
-		asked     string
-	}{
-		{done, "pause orders", exitFine, "orders: 1 table paused since 2026-01-02T03:04:05Z\n", "", "{Stream:orders Table: Resume:false}"},
-		{done, "pause orders --table shop.o_7", exitFine, "orders: 1 table paused", "", "{Stream:orders Table:shop.o_7 Resume:false}"},
-		{done, "resume orders", exitFine, "orders: resumed 1 table\n", "", "{Stream:orders Table: Resume:true}"},
-		{held, "pause orders", exitFailed, "orders: 1 table paused", "rows in flight, which the bus or the source holds up: bridge status says when it is paused\nanother folder does not know it", "{Stream:orders Table: Resume:false}"},
-		{refuses, "resume orders", exitFailed, "", "cannot be paused or resumed now", "{Stream:orders Table: Resume:true}"},
-		{done, "pause", exitUsage, "", "takes 1 argument", ""},
-		{done, "pause orders --table=", exitUsage, "", "leave it out for all", ""},
-	} {
-		before := len(c.daemon.Asked())
-		got := outcome{}.call(settingsOf{"BRIDGE_HTTP_ADDR": httpapitest.Serve(t, c.daemon)}, strings.Fields(c.line)...)
-		asked := strings.Join(c.daemon.Asked()[before:], " ")
-		if got.status != c.status || !strings.Contains(got.out, c.out) || !strings.Contains(got.err, c.errs) || asked != c.asked {
-			t.Errorf("%s: %+v, asked for %q", c.line, got, asked)
-		}
+// TestAsks has bridges, and programs that are none, with what commands print of them, on stderr
+// behind "!", and what they ask for.
+func TestAsks(t *testing.T) {
+	began := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	since := null.At(began)
+	many := httpapi.Status{Started: began, Delivery: "at-least-once", Streams: []httpapi.StreamStatus{{Name: "stock", State: "stopped", Shards: []shard.Status{{Shard: "stock", State: "stopped"}}}, {Name: "orders", State: "stopped"}}}
+	for i := range 30 {
+		many.Streams[1].Shards = append(many.Streams[1].Shards, shard.Status{Shard: fmt.Sprintf("t_%02d", i), State: "running", Gaps: shard.Gaps{Cold: 1}})
 	}
-	mustCall(t, settingsOf{"BRIDGE_HTTP_ADDR": "127.0.0.1:1"}, exitFailed, "where no bridge runs nothing is published", "pause orders")
+	many.Streams[1].Shards[17].State, many.Streams[1].Shards[17].Reason = "stopped", "no such table"
+	bridges := map[string]*httpapitest.Daemon{
+		"well": {Left: httpapi.Paused{PausedAt: since}}, "dead": {Dead: errors.New("a loop stands still")}, "rude": {Dead: errors.New("orders_\x1b[2J\u202e")},
+		"waits": {Reasons: []httpapi.Reason{{Stream: "orders", Shard: "t_0", Reason: "no such table"}, {Reason: "sink: bus is away"}}},
+		"held":  {Left: httpapi.Paused{PausedAt: since, Publishing: 1, NotOnBus: "another folder does not know it"}}, "refuses": {Refuses: httpapi.ErrCannotPause},
+		"many": {State: many},
+	}
+	configtest.Recorded(t, "testdata/asks.txt", *update, func(t *testing.T, input []string) string {
+		addr, bridge := "127.0.0.1:1", bridges[input[0]]
+		if bridge != nil {
+			addr = httpapitest.Serve(t, bridge)
+			bridge.Requests = nil
+		} else if status, body, _ := strings.Cut(input[0], " "); status != "none" {
+			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				w.WriteHeader(must.Get(strconv.Atoi(status))(t))
+				_, _ = io.WriteString(w, body)
+			}))
+			t.Cleanup(server.Close)
+			addr = strings.TrimPrefix(server.URL, "http://")
+		}
+		got := outcome{}.call(settingsOf{"BRIDGE_HTTP_ADDR": addr}, strings.Fields(input[1])[1:]...)
+		text := got.out
+		for line := range strings.Lines(got.err) {
+			text += "! " + line
+		}
+		if bridge != nil && len(bridge.Requests) > 0 {
+			text += "asked for " + strings.Join(bridge.Requests, ", ") + "\n"
+		}
+		return fmt.Sprintf("%s= %d\n", strings.ReplaceAll(text, addr, "ADDR"), got.status)
+	})
 }
 
 // TestStatusOfAll asks several processes: their tables are one list, a standby that waits adds

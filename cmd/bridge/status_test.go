@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"log/slog"
 	"math"
@@ -43,49 +42,6 @@ func TestStatusCommand(t *testing.T) {
 		t.Errorf("%v, %+v", err, asJSON)
 	}
 	mustCall(t, settingsOf{"BRIDGE_HTTP_ADDR": "127.0.0.1:1"}, exitFailed, "127.0.0.1:1", "status")
-}
-
-// TestStatusOfSome shows the stream and the state that are asked for, and no detail of many tables.
-func TestStatusOfSome(t *testing.T) {
-	state := httpapi.Status{Started: time.Now(), Streams: []httpapi.StreamStatus{{Name: "stock", State: "stopped", Shards: []shard.Status{{Shard: "stock", State: "stopped"}}}, {Name: "orders", State: "stopped"}}}
-	for i := range 30 {
-		state.Streams[1].Shards = append(state.Streams[1].Shards, shard.Status{Shard: fmt.Sprintf("t_%02d", i), State: "running", Gaps: shard.Gaps{Cold: 1}})
-	}
-	state.Streams[1].Shards[17].State, state.Streams[1].Shards[17].Reason = "stopped", "no such table"
-	env := settingsOf{"BRIDGE_HTTP_ADDR": httpapitest.Serve(t, &httpapitest.Daemon{State: state})}
-	const all, details = "31 tables: 29 running, 2 stopped", "looked for every minute"
-	for _, c := range []struct {
-		line          string
-		has, lacks    []string
-		status, lines int
-	}{
-		{"status", []string{all, "t_00", "t_17", "stock", "no such table"}, []string{details}, 0, 38},
-		{"status --stream stock", []string{all, "stock "}, []string{"t_17"}, 0, 5},
-		{"status --stream orders --state stopped", []string{all, "t_17", "no such table", details}, []string{"t_00", "stock"}, 0, 11},
-		{"status --state stopped", []string{"t_17", "stock "}, []string{"t_00"}, 0, 12},
-		{"status --state waiting", []string{all}, []string{"t_17"}, 0, 4},
-		{"status --state lost", []string{"state must be one of stopped, degraded"}, nil, 1, 1},
-		{"status --stream none", []string{`no stream "none"`}, nil, 1, 1},
-	} {
-		got := outcome{}.call(env, strings.Fields(c.line)...)
-		text := got.out + got.err
-		for _, one := range c.has {
-			if !strings.Contains(text, one) {
-				t.Errorf("%s lacks %q: %s", c.line, one, text)
-			}
-		}
-		for _, one := range c.lacks {
-			if strings.Contains(text, one) {
-				t.Errorf("%s has %q: %s", c.line, one, text)
-			}
-		}
-		if got.status != c.status || strings.Count(text, "\n") != c.lines {
-			t.Errorf("%s: status %d, %d lines: %s", c.line, got.status, strings.Count(text, "\n"), text)
-		}
-	}
-	if got := mustCall(t, env, exitFine, "", "status --json --stream stock"); strings.Contains(got.out, "t_17") {
-		t.Error("as JSON it shows another stream")
-	}
 }
 
 // TestStatusWatch goes on while there is no answer, and says so.
