@@ -148,7 +148,7 @@ func (p *pass) nominateAbsent(ctx context.Context) error {
 			if err := p.save(ctx); err != nil {
 				return err
 			}
-			if p.away {
+			if p.run.Away {
 				// The next run finds the others again.
 				return nil
 			}
@@ -260,7 +260,7 @@ func (p *pass) finish(ctx context.Context) error {
 	if err := p.save(ctx); err != nil {
 		return err
 	}
-	if !p.demand.due || p.away {
+	if !p.demand.due || p.run.Away {
 		// What waits was not compared.
 		return nil
 	}

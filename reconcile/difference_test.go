@@ -293,6 +293,19 @@ func TestRunJudges(t *testing.T) {
 			}
 		}))
 	}
+	t.Run("no demand by what it resumes where another table was away", inBubble(func(t *testing.T) {
+		w, other, away := newWorld(t, event.Capability), newWorld(t, event.Capability), true
+		w.options.RetryLimit = 5 * time.Minute
+		w.options.ReadKeys = func(ctx context.Context, shard string, keys [][]byte) (stream.FoundRows, error) {
+			if away {
+				return stream.FoundRows{}, fmt.Errorf("b %w", stream.ErrAway)
+			}
+			return other.readKeys(ctx, shard, keys)
+		}
+		w.play("fill a 30; gone a4; delete 4; demand 3; cut 4")
+		away = false
+		w.play("want scanned=29 unjudged resumed unverified; answered; want scanned=29 deleted=1 gone=1; answered 3")
+	}))
 	t.Run("soft-deleted entities whose rows go leave in silence", func(t *testing.T) {
 		w := newWorld(t, event.Capability)
 		w.play("gone a 0-299")

@@ -25,8 +25,6 @@ type pass struct {
 	resumed bool
 	// unjudged says why absence is not judged; empty if it is.
 	unjudged string
-	// away says that entities wait for another database of the stream.
-	away bool
 	// highest is the highest id of the table when the pass began, top when it was last read.
 	highest, top uint64
 	// saved is when the run was last saved.
@@ -124,7 +122,7 @@ func (p *pass) begin(ctx context.Context) error {
 	p.view = viewCursor{reconciler: p.Reconciler, after: p.run.After}
 	p.rows = nominator{nominate: p.opts.Owner.Nominate, timeout: p.opts.RetryLimit, count: p.count}
 	p.rows.away = func(err error) {
-		p.away = true
+		p.run.Away = true
 		p.unjudge(p.opts.Text(err))
 	}
 	if p.mode.DryRun {
@@ -250,8 +248,9 @@ type Run struct {
 	// tripped. Tripped is how many entities lived then: those that were added since hide nothing.
 	Guard   string
 	Tripped uint64
-	// Allowed says that a person has agreed to the deletes of this run.
-	Allowed bool
+	// Allowed says that a person has agreed to the deletes of this run, Away that entities wait for
+	// another database of the stream.
+	Allowed, Away bool
 	// Verified is the database's clock up to which all commits are known to be published, from the
 	// last run that ended well.
 	Verified time.Time

@@ -71,7 +71,7 @@ func (r *Reconciler) Run(ctx context.Context, mode Mode) (Report, error) {
 		VerifiedThrough: null.At(p.run.Verified),
 		Guard:           null.Text(p.guard),
 		Differences:     append([]Difference{}, p.dry.differences...),
-		away:            p.away,
+		away:            p.run.Away,
 	}
 	if err == nil {
 		report.EndedAt.Time = p.run.Ended

@@ -354,7 +354,7 @@ func (p *pass) withoutRows(ctx context.Context, entities []store.Change) ([]stor
 		began := time.Now()
 		err := p.retry(ctx, "read the tables of the stream by key", func() (err error) {
 			reading, err = p.opts.ReadKeys(ctx, "", keys)
-			if errors.Is(err, stream.ErrAway) && (p.away || isPermanent(err) || time.Since(began) >= AwayLimit) {
+			if errors.Is(err, stream.ErrAway) && (p.run.Away || isPermanent(err) || time.Since(began) >= AwayLimit) {
 				away, err = err, nil
 			}
 			return err
