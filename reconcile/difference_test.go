@@ -1,7 +1,6 @@
 package reconcile_test
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -12,7 +11,6 @@ import (
 
 	"example.org/bridge/checkpoint/store"
 	"example.org/bridge/event"
-	"example.org/bridge/internal/stream"
 	"example.org/bridge/reconcile"
 	"example.org/bridge/source"
 )
@@ -95,6 +93,18 @@ func (w *world) do(name string, words []string) bool {
 		w.table.Fail(1, fmt.Errorf("away: %w", source.ErrMissing))
 	case "away": // TIMES
 		w.table.Fail(int(w.Number(words[0])), errors.New("away"))
+	case "other": // PREFIX FIRST-LAST: another table of the stream has these, or is away, missing, back or a replica
+		if w.other == nil {
+			w.other, w.options.RetryLimit, w.options.ReadKeys = &otherTable{world: newWorld(w.t, event.Capability)}, 5*time.Minute, w.readOther
+		}
+		w.other.is = words[0]
+		for _, id := range w.Numbers(words[1:]) {
+			w.other.table.Insert(fmt.Sprint(words[0], id), "1", "0")
+		}
+	case "within": // TIME, since the beginning
+		w.Want(time.Since(w.began) <= w.Duration(words[0]), true)
+	case "guarded":
+		w.Want(w.recorded().Guard != "", true)
 	case "truncate":
 		w.table.Truncate()
 	case "nominate":
@@ -231,6 +241,23 @@ func TestRunJudges(t *testing.T) {
 			fill a 60; gone a 3-60; delete 3-60; cut 3 allowed; want scanned=2 deleted=58 gone=58 resumed`,
 		"no deletes that a person has allowed of another server": `
 			fill a 60; gone a 3-60; delete 3-60; cut 3 allowed; server other; want scanned=2 gone=58 guard unverified`,
+		"no entity gone that has a row in another table of the stream": `
+			fill a 30; gone a4; delete 1-20; other a 1-3 5-20; want scanned=10 deleted=1 gone=1`,
+		"no guard for entities with a row in another table, though enough are gone before them": `
+			fill a 3000; gone a 41-190; delete 41-3000; other a 191-3000; want scanned=40 deleted=150 gone=150`,
+		"no absence where another table was read from a server that does not take the writes": `
+			fill a 30; other replica; delete 4; want scanned=29 unjudged unverified`,
+		"all but absence while another table does not answer, and no demand": `
+			fill a 30; delete 4 20; update 29 a29 2; demand 3; other away; want scanned=28 modified=1 unjudged unverified; within 1m; answered`,
+		"all but absence while another table is missing, and no demand": `
+			fill a 30; delete 4 20; update 29 a29 2; demand 3; other missing; want scanned=28 modified=1 unjudged unverified; within 1m; answered`,
+		"no demand by what it resumes where another table was away": `
+			fill a 30; gone a4; delete 4; demand 3; other away; cut 4; other back; want scanned=29 unjudged resumed unverified; answered;
+			want scanned=29 deleted=1 gone=1; answered 3`,
+		"that the guard tripped, over a run that is cut short": `
+			fill a 60; truncate; want gone=60 guard unverified; cut 2; guarded`,
+		"again what was compared before a demand, but not the agreement to deletes": `
+			fill a 30; gone a 1-20; delete 1-20; cut 3 allowed; demand 7; want scanned=10 deleted=20 gone=20; answered 7; compare`,
 		// A demand is answered once the whole table is compared, by a run that began after it.
 		"a demand":                        "fill a 30; run; answered; demand 4; dry; answered; run; answered 4",
 		"no demand that came later":       "fill a 30; before 3 demand 5; run; answered",
@@ -250,62 +277,6 @@ func TestRunJudges(t *testing.T) {
 		now = now.Add(2 * time.Second)
 		w.play("want scanned=10 added=1")
 	})
-	t.Run("no entity gone that has a row in another table of the stream", func(t *testing.T) {
-		w, other := newWorld(t, event.Capability), newWorld(t, event.Capability)
-		w.play("fill a 30; gone a4; gone a5; delete 1-20")
-		for id := uint64(1); id <= 20; id++ {
-			if id != 4 {
-				other.table.Insert(fmt.Sprintf("a%d", id), "1", "0")
-			}
-		}
-		w.options.ReadKeys = other.readKeys
-		w.play("want scanned=10 deleted=1 gone=1")
-	})
-	t.Run("no guard for entities with a row in another table, though enough are gone before them", func(t *testing.T) {
-		w, other := newWorld(t, event.Capability), newWorld(t, event.Capability)
-		w.play("fill a 3000; gone a 41-190; delete 41-3000")
-		for id := 191; id <= 3000; id++ {
-			other.table.Insert(fmt.Sprintf("a%d", id), "1", "0")
-		}
-		w.options.ReadKeys = other.readKeys
-		w.play("want scanned=40 deleted=150 gone=150")
-	})
-	t.Run("no absence where another table was read from a server that does not take the writes", func(t *testing.T) {
-		w, other := newWorld(t, event.Capability), newWorld(t, event.Capability)
-		w.options.ReadKeys = func(ctx context.Context, shard string, keys [][]byte) (stream.FoundRows, error) {
-			reading, err := other.readKeys(ctx, shard, keys)
-			reading.Unproved = true
-			return reading, err
-		}
-		w.play("fill a 30; delete 4; want scanned=29 unjudged unverified")
-	})
-	for _, why := range []error{errors.New("no answer"), source.ErrMissing} {
-		t.Run("all but absence while another table cannot be read, and answers no demand: "+why.Error(), inBubble(func(t *testing.T) {
-			w := newWorld(t, event.Capability)
-			w.options.RetryLimit = 5 * time.Minute
-			w.options.ReadKeys = func(context.Context, string, [][]byte) (stream.FoundRows, error) {
-				return stream.FoundRows{}, fmt.Errorf("b %w: %w", stream.ErrAway, why)
-			}
-			began := time.Now()
-			w.play("fill a 30; delete 4 20; update 29 a29 2; demand 3; want scanned=28 modified=1 unjudged unverified; answered")
-			if took := time.Since(began); took > time.Minute {
-				t.Errorf("it took %s", took)
-			}
-		}))
-	}
-	t.Run("no demand by what it resumes where another table was away", inBubble(func(t *testing.T) {
-		w, other, away := newWorld(t, event.Capability), newWorld(t, event.Capability), true
-		w.options.RetryLimit = 5 * time.Minute
-		w.options.ReadKeys = func(ctx context.Context, shard string, keys [][]byte) (stream.FoundRows, error) {
-			if away {
-				return stream.FoundRows{}, fmt.Errorf("b %w", stream.ErrAway)
-			}
-			return other.readKeys(ctx, shard, keys)
-		}
-		w.play("fill a 30; gone a4; delete 4; demand 3; cut 4")
-		away = false
-		w.play("want scanned=29 unjudged resumed unverified; answered; want scanned=29 deleted=1 gone=1; answered 3")
-	}))
 	t.Run("soft-deleted entities whose rows go leave in silence", func(t *testing.T) {
 		w := newWorld(t, event.Capability)
 		w.play("gone a 0-299")

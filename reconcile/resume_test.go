@@ -118,15 +118,6 @@ func TestWhatCutsARunShort(t *testing.T) {
 	}
 }
 
-func TestRunThatIsCutShortRemembersThatTheGuardTripped(t *testing.T) {
-	w := newWorld(t, event.Capability)
-	w.fill("a", 60)
-	w.record(reconcile.Run{Guard: "tripped"})
-	if w.play("cut 4"); w.recorded().Guard == "" {
-		t.Errorf("on record %+v", w.recorded())
-	}
-}
-
 func TestARunDropsWhatIsLeftOfAnotherOne(t *testing.T) {
 	w := newWorld(t, event.Capability)
 	w.fill("a", 10)
@@ -146,17 +137,6 @@ func TestNoDemandOfAReleaseStreamIsAnsweredWhereAnotherServerMayLackRows(t *test
 	w.age(32, 0)
 	w.options.Source = hooked{Shard: w.table, readIDs: func(_ *source.IDs, read func() error) error { w.play("server other"); return read() }}
 	w.play("demand 1; want unjudged unverified; answered")
-}
-
-// TestADemandBeginsARunOnRecordAgain: what was compared before the demand counts for nothing, but
-// the agreement to deletes does.
-func TestADemandBeginsARunOnRecordAgain(t *testing.T) {
-	w := newWorld(t, event.Capability)
-	w.fill("a", 30)
-	w.play("gone a 1-20; delete 1-20")
-	w.record(reconcile.Run{Started: time.Now().Add(-time.Minute), Bound: 30, After: 25, Waiting: 2, Server: "memory", Allowed: true})
-	w.part(store.AbsentEntities, 0, `["YTI5","YTMw"]`)
-	w.play("demand 7; want scanned=10 deleted=20 gone=20; answered 7; compare")
 }
 
 // TestARunThatAnswersADemandGoesOn where it was cut short, unless there is another demand since, or

@@ -14,7 +14,6 @@ import (
 
 	"example.org/bridge/client/backoff"
 	"example.org/bridge/event"
-	"example.org/bridge/internal/stream"
 	"example.org/bridge/reconcile"
 	"example.org/bridge/source"
 	"example.org/bridge/tests/script"
@@ -198,19 +197,10 @@ func TestSchedulerRuns(t *testing.T) {
 	}))
 	t.Run("soon again where another database was away, which answers no demand", inBubble(func(t *testing.T) {
 		p := newPlant(t, ended(time.Minute))
-		w, other := p.worlds[0], newWorld(t, event.Capability)
-		away := true
-		w.options.RetryLimit = 5 * time.Minute
-		w.options.ReadKeys = func(ctx context.Context, shard string, keys [][]byte) (stream.FoundRows, error) {
-			if away {
-				return stream.FoundRows{}, fmt.Errorf("b %w", stream.ErrAway)
-			}
-			return other.readKeys(ctx, shard, keys)
-		}
-		p.shards[0].Reconciler = reconcile.New(w.options)
-		p.play("gone a4; delete 4; demand 1; start; pass 4m; is ended=1 failed=0 modified=0; answered")
-		away = false
-		p.play("pass 8m; stop; is ended=2; answered 1")
+		p.worlds[0].play("other away")
+		p.shards[0].Reconciler = reconcile.New(p.worlds[0].options)
+		p.play(`gone a4; delete 4; demand 1; start; pass 4m; is ended=1 failed=0 modified=0; answered;
+			other back; pass 8m; stop; is ended=2; answered 1`)
 	}))
 	t.Run("none of what is paused, and what was asked for before does not wait for ever", inBubble(func(t *testing.T) {
 		p := newPlant(t, ended(time.Hour), none)

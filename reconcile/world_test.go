@@ -65,6 +65,15 @@ type world struct {
 	filtered bool
 	// nominated is the size of the largest nomination.
 	nominated int
+	// other is another table of the stream, nil where it has none.
+	other *otherTable
+	began time.Time
+}
+
+// otherTable is a table, and whether it is away, missing or on a replica.
+type otherTable struct {
+	*world
+	is string
 }
 
 // inForce returns the number in force for that of a registration.
@@ -95,7 +104,7 @@ func newWorldOf(t testing.TB, kind event.Kind, spec source.Spec) *world {
 	t.Helper()
 	spec.Table, spec.ID, spec.Key, spec.Deleted, spec.UniqueKey = "orders", "id", []string{"name"}, "deleted", kind == event.Capability
 	w := &world{
-		Player: script.Player{TB: t}, filtered: spec.Filter != "",
+		Player: script.Player{TB: t}, filtered: spec.Filter != "", began: time.Now(),
 		t: t, store: stored.New(), live: make(map[string][16]byte), touched: make(map[string]bool), release: kind == event.Release,
 		table: memory.NewTable(spec,
 			source.Column{Name: "id", Kind: source.Int}, source.Column{Name: "name", Kind: source.Text}, source.Column{Name: "value", Kind: source.Int},
@@ -338,6 +347,18 @@ func (w *world) readKeys(ctx context.Context, shard string, keys [][]byte) (stre
 		}
 	}
 	return reading, nil
+}
+
+func (w *world) readOther(ctx context.Context, shard string, keys [][]byte) (stream.FoundRows, error) {
+	switch w.other.is {
+	case "away":
+		return stream.FoundRows{}, fmt.Errorf("b %w: no answer", stream.ErrAway)
+	case "missing":
+		return stream.FoundRows{}, fmt.Errorf("b %w: %w", stream.ErrAway, source.ErrMissing)
+	}
+	reading, err := w.other.readKeys(ctx, shard, keys)
+	reading.Unproved = w.other.is == "replica"
+	return reading, err
 }
 
 func (w *world) saveLedger(chunks []ledger.Chunk) {
