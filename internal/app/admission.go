@@ -15,6 +15,7 @@ import (
 	"example.org/bridge/internal/lineage"
 	"example.org/bridge/internal/panics"
 	"example.org/bridge/internal/shard"
+	"example.org/bridge/internal/stream"
 )
 
 // admissions say before a table is published whether it may be. They compare the databases with the
@@ -283,7 +284,7 @@ func (a *admissions) compareAway(ctx context.Context) error {
 func (a *admissions) refuseRenamed(ctx context.Context, stream, table string) error {
 	key := store.Key{Stream: stream, Shard: table}
 	if p, _, err := a.store.Progress(ctx, key); p.Started || err != nil {
-		return err
+		return unread(err)
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -291,7 +292,7 @@ func (a *admissions) refuseRenamed(ctx context.Context, stream, table string) er
 	if !loaded {
 		image, err := a.store.Load(ctx)
 		if err != nil {
-			return err
+			return unread(err)
 		}
 		all = image.Shards
 		a.known[stream] = all
@@ -301,4 +302,12 @@ func (a *admissions) refuseRenamed(ctx context.Context, stream, table string) er
 		return nil
 	}
 	return fmt.Errorf("%w: the table %s. %s: %s", shard.ErrOtherMeaning, former.What, former.Do, former.Statement)
+}
+
+// unread has what could not be read of the checkpoint be read again, unless that is damaged.
+func unread(err error) error {
+	if err == nil || errors.Is(err, store.ErrDamaged) || errors.Is(err, store.ErrClosed) {
+		return err
+	}
+	return fmt.Errorf("%w: %w: %w", stream.ErrUnread, err, stream.ErrReadBack)
 }

@@ -127,7 +127,7 @@ func (a *admissions) sinceOf(ctx context.Context, stream string) (map[string]uin
 	for _, table := range a.cfg.Stream(stream).Tables {
 		saved, _, err := a.store.Progress(ctx, store.Key{Stream: stream, Shard: table})
 		if err != nil {
-			return nil, err
+			return nil, unread(err)
 		}
 		since[table] = saved.Since
 	}

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -419,5 +420,25 @@ func TestATableOfReleasesOfAnotherName(t *testing.T) {
 				t.Errorf("%d messages, want one of each row: %s", n, s.history())
 			}
 		})
+	}
+}
+
+type brokenStore struct {
+	store.Store
+	err error
+}
+
+func (s brokenStore) Progress(context.Context, store.Key) (store.Progress, bool, error) {
+	return store.Progress{}, false, s.err
+}
+
+// TestACheckpointThatIsNotReadNow stops no table for good, unless it is damaged.
+func TestACheckpointThatIsNotReadNow(t *testing.T) {
+	for _, cause := range []error{syscall.EIO, store.ErrDamaged} {
+		a := &admissions{parts: &parts{store: brokenStore{err: cause}}}
+		err := a.refuseRenamed(t.Context(), "s", "t")
+		if again := errors.Is(err, stream.ErrUnread) && errors.Is(err, stream.ErrReadBack); !errors.Is(err, cause) || again != (cause == syscall.EIO) {
+			t.Errorf("%v", err)
+		}
 	}
 }

@@ -77,7 +77,10 @@ func (s *stream) catchUp(ctx context.Context) error {
 	s.mu.Lock()
 	s.began = time.Now()
 	s.mu.Unlock()
-	if err := s.c.opts.Confirm(ctx, s.Name, false); err != nil {
+	confirm := func(turn bool) error {
+		return s.c.committer.disk.untilRead(ctx, s, wholeStream, func() error { return s.c.opts.Confirm(ctx, s.Name, turn) })
+	}
+	if err := confirm(false); err != nil {
 		return err
 	}
 	if err := s.restore(ctx); err != nil {
@@ -91,7 +94,7 @@ func (s *stream) catchUp(ctx context.Context) error {
 		if err := s.follow(ctx); err != nil {
 			return err
 		}
-		if err := s.c.opts.Confirm(ctx, s.Name, true); err != nil {
+		if err := confirm(true); err != nil {
 			return err
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"example.org/bridge/checkpoint/store"
+	"example.org/bridge/checkpoint/store/storetest/memory"
 	"example.org/bridge/client/backoff"
 	"example.org/bridge/internal/stream"
 	"example.org/bridge/sink"
@@ -38,6 +39,22 @@ func TestStart(t *testing.T) {
 			says a 5 1; says b 4 1; says c 5 2; start; seen a b* c; next d 3; waits 1`,
 		"a message of the empty key is read":       "says a 5 1 nameless; start; next d 1",
 		"an epoch below that of the store is late": filled + "says d 8 1; start; seen d*",
+	})
+}
+
+// TestWhatCouldNotBeRead of the checkpoint for the comparison of a database is read again.
+func TestWhatCouldNotBeRead(t *testing.T) {
+	bubble(t, "", func(t *testing.T) {
+		failed := false
+		r := newRig(t, newBus("d"), memory.New(), func(o *stream.Options) {
+			o.Confirm = func(context.Context, string, bool) error {
+				if failed = !failed; failed {
+					return stream.ErrUnread
+				}
+				return nil
+			}
+		}, "s")
+		must.OK(t, r.start().stopOf("s"))
 	})
 }
 
