@@ -73,7 +73,7 @@ func (d *tailer) complete(limit time.Duration) {
 				tokens[token] = true
 			}
 		}
-		return !slices.ContainsFunc(d.World.AllRows(), func(row workload.Row) bool {
+		return !slices.ContainsFunc(d.World.Rows.Rows(), func(row workload.Row) bool {
 			return row.Outcome == workload.Committed && row.GoneFrom.IsZero() && !tokens[row.Token]
 		})
 	}

@@ -100,7 +100,7 @@ func TestAStatementThatStalls(t *testing.T) {
 	must.OK(t, blocking.Rollback())
 	must.OK(t, <-done)
 	l.RecordCommitted(rows, released)
-	l.Record(workload.Row{Table: world.Orders, Entity: "stalled-2", Token: "blocking", Outcome: workload.RolledBack, Begun: begun})
+	l.Rows.Enter(workload.Row{Table: world.Orders, Entity: "stalled-2", Token: "blocking", Outcome: workload.RolledBack, Begun: begun})
 	wait()
 	d.complete(sweepTime + time.Minute)
 	a := d.mustMatch(world.Expect{Steady: true})

@@ -152,6 +152,15 @@ func (w *Workload) Rows() (rows []Row) {
 	return rows
 }
 
+// Enter adds rows that others have inserted to the record.
+func (w *Workload) Enter(rows ...Row) {
+	w.change(func(time.Time, *Sums) {
+		for i := range rows {
+			w.rows = append(w.rows, &rows[i])
+		}
+	})
+}
+
 func (w *Workload) Sums() (now Sums) { w.change(func(_ time.Time, s *Sums) { now = *s }); return now }
 
 func (w *Workload) change(change func(now time.Time, sums *Sums)) {

@@ -244,7 +244,7 @@ func (p *Publisher) newJudge(stream string, expect Expect) *Judge {
 	if stream == Strict {
 		j = NewEntityJudge(p.T, p.World.Entities.Histories(), expect)
 	} else {
-		j = NewRowJudge(p.T, p.World.AllRows(), expect)
+		j = NewRowJudge(p.T, p.World.Rows.Rows(), expect)
 	}
 	j.domain = p.Env["BRIDGE_DOMAIN_ID"]
 	if !expect.Altered {

@@ -61,9 +61,6 @@ type World struct {
 	Rows     *workload.Workload
 	Entities *workload.Capabilities
 	caughtUp func(testing.TB)
-	// own are rows that the test commits itself.
-	mu  sync.Mutex
-	own []workload.Row
 }
 
 func New(t testing.TB, o Options) *World {
@@ -183,20 +180,6 @@ func (w *World) Run() {
 	wait()
 }
 
-// AllRows returns all rows of the writers of Orders and of the test.
-func (w *World) AllRows() []workload.Row {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return append(w.Rows.Rows(), w.own...)
-}
-
-// Record enters rows that the test has committed.
-func (w *World) Record(rows ...workload.Row) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.own = append(w.own, rows...)
-}
-
 // Fill commits n rows of an hour ago to Orders in one statement, with the ids that every says: 1
 // for one after the other.
 func (w *World) Fill(name string, n, every int) {
@@ -292,7 +275,7 @@ func (w *World) RecordCommitted(rows []workload.Row, begun time.Time) {
 	for i := range rows {
 		rows[i].Outcome, rows[i].CommitBegun, rows[i].CommitEnded = workload.Committed, begun, time.Now()
 	}
-	w.Record(rows...)
+	w.Rows.Enter(rows...)
 }
 
 // Open begins a transaction with some statements, which ends with the test at the latest.
