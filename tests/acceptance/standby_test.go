@@ -76,7 +76,7 @@ func worksWithoutDatabase(g *world.Group, db *testenv.Proxy) (works bool) {
 	world.AwaitUnready(g.T, cut.Daemon)
 	world.Pause(2 * shortTimeout)
 	world.Eventually(g.T, time.Minute, "the one that is cut off from the database works, or has ended", func() bool {
-		s, _ := cut.Status()
+		s, _ := cut.Standby()
 		works = s.Works
 		return works || g.Starved() > before
 	})
@@ -274,16 +274,16 @@ func TestAStandbyGroupReloads(t *testing.T) {
 		g.Published(time.Minute, "what is written arrives")
 		g.Ready()
 		works, waits := g.Pair()
-		before, _ := works.Status()
+		before, _ := works.Standby()
 		f.write(f.all.With(world.Env{"BRIDGE_STREAM_ORDERS_TAG": "x"}))
 		reload(waits.Daemon)
 		world.Eventually(t, time.Minute, "the one that waits says what differs", func() bool {
-			s, ok := waits.Status()
+			s, ok := waits.Standby()
 			return ok && slices.Equal(s.Differing, []string{"BRIDGE_STREAM_ORDERS_TAG"})
 		})
 		reload(works.Daemon)
 		g.Ready()
-		if s, ok := works.Status(); !ok || !s.Works || s.Member != before.Member || !s.Since.Equal(before.Since.Time) {
+		if s, ok := works.Standby(); !ok || !s.Works || s.Member != before.Member || !s.Since.Equal(before.Since.Time) {
 			t.Errorf("before the reload %+v, behind it %+v, %t", before, s, ok)
 		}
 		g.Published(time.Minute, "it goes on")

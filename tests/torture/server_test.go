@@ -179,7 +179,7 @@ var standbyFaults = []fault{
 				cut := tr.group.Replace("half-open", func(*world.Member) { tr.servers.busProxy.HalfOpen() })
 				tr.outage(10 * time.Second)
 				world.Eventually(tr.T, 30*time.Second, "the one that is cut off is alive, works not, and is not ready", func() bool {
-					status, ok := cut.Status()
+					status, ok := cut.Standby()
 					ready, _ := cut.Daemon.Get("/readyz")
 					live, _ := cut.Daemon.Get("/livez")
 					return ok && !status.Works && ready == 503 && live == 200

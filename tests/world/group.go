@@ -25,9 +25,7 @@ type Group struct {
 
 // Member is one process under supervision.
 type Member struct {
-	// Env is what the process was made with, Daemon the process.
-	Env    Env
-	Daemon *Daemon
+	*Daemon
 
 	mu sync.Mutex
 	// down keeps the supervisor from starting it.
@@ -44,18 +42,18 @@ func NewGroup(p *Publisher, timeout time.Duration, own ...Env) *Group {
 	g := &Group{Publisher: p}
 	for _, more := range own {
 		e := p.Env.WithoutOwn().With(Env{"BRIDGE_STANDBY": strings.ReplaceAll(p.World.Name, ".", "_"), "BRIDGE_STANDBY_TIMEOUT": timeout.String()}).With(more)
-		m := &Member{Env: e, Daemon: NewDaemon(p.T, p.Path, e)}
-		m.Daemon.Start()
+		m := &Member{Daemon: NewDaemon(p.T, p.Path, e)}
+		m.Start()
 		g.Members = append(g.Members, m)
 	}
 	Every(p.T, 50*time.Millisecond, func() {
 		for _, m := range g.Members {
 			m.do(func() {
-				if m.Daemon.Ended() && !m.down {
+				if m.Ended() && !m.down {
 					if !m.harmed {
 						m.starved++
 					}
-					m.Daemon.Start()
+					m.Start()
 				}
 			})
 		}
@@ -72,10 +70,7 @@ func (m *Member) do(change func()) {
 // Kill ends a member by SIGKILL; Restart starts it again.
 func (m *Member) Kill() { m.do(func() { m.down = true; m.Daemon.Kill() }) }
 
-func (m *Member) Restart() { m.do(func() { m.down = false; m.Daemon.Start() }) }
-
-// Status returns what a member says of its group; false while it does not answer.
-func (m *Member) Status() (s standby.Status, ok bool) { return m.Daemon.Standby() }
+func (m *Member) Restart() { m.do(func() { m.down = false; m.Start() }) }
 
 // Standby returns what a process says of its group; false while it does not answer.
 func (d *Daemon) Standby() (s standby.Status, ok bool) {
@@ -91,7 +86,7 @@ func (g *Group) Worker(still ...*Member) (working *Member) {
 		if slices.Contains(still, m) {
 			continue
 		}
-		if s, ok := m.Status(); ok && s.Works {
+		if s, ok := m.Standby(); ok && s.Works {
 			if working != nil {
 				return nil
 			}
@@ -130,7 +125,7 @@ func (g *Group) Published(limit time.Duration, what string, still ...*Member) *M
 func (g *Group) Ready() {
 	g.T.Helper()
 	Eventually(g.T, time.Minute, "all members are ready, and one works", func() bool {
-		return !slices.ContainsFunc(g.Members, func(m *Member) bool { return !m.Daemon.isReady() }) && g.Worker() != nil
+		return !slices.ContainsFunc(g.Members, func(m *Member) bool { return !m.isReady() }) && g.Worker() != nil
 	})
 }
 
@@ -157,7 +152,7 @@ func (g *Group) Killed() { g.Replace("SIGKILL", (*Member).Kill).Restart() }
 // Rolled has another one take over from the one that works by SIGTERM, and starts that again.
 func (g *Group) Rolled() {
 	g.T.Helper()
-	g.Replace("SIGTERM", func(m *Member) { m.do(func() { m.down = true; m.Daemon.Ends() }) }).Restart()
+	g.Replace("SIGTERM", func(m *Member) { m.do(func() { m.down = true; m.Ends() }) }).Restart()
 }
 
 // MoveTo has a member work, by SIGTERM to others that do.
@@ -172,9 +167,9 @@ func (g *Group) MoveTo(m *Member) {
 // as a machine that is frozen does, and waits until it waits.
 func (g *Group) Stopped(longer time.Duration) {
 	g.T.Helper()
-	former := g.Replace("SIGSTOP", func(m *Member) { m.do(func() { m.Daemon.Signal(syscall.SIGSTOP) }) })
+	former := g.Replace("SIGSTOP", func(m *Member) { m.do(func() { m.Signal(syscall.SIGSTOP) }) })
 	Pause(longer)
-	former.do(func() { former.Daemon.Signal(syscall.SIGCONT) })
+	former.do(func() { former.Signal(syscall.SIGCONT) })
 	g.Waits(former)
 	g.froze = true
 }
@@ -183,7 +178,7 @@ func (g *Group) Stopped(longer time.Duration) {
 func (g *Group) Waits(m *Member) {
 	g.T.Helper()
 	Eventually(g.T, time.Minute, "the former one waits", func() bool {
-		s, ok := m.Status()
+		s, ok := m.Standby()
 		return ok && !s.Works && s.Working != ""
 	})
 }
@@ -194,13 +189,13 @@ func (g *Group) Alone(w *Member) {
 	g.T.Helper()
 	for _, m := range g.Members {
 		m.do(func() {
-			if m.down = true; !m.Daemon.Ended() {
-				m.Daemon.Term()
+			if m.down = true; !m.Ended() {
+				m.Term()
 			}
 		})
 	}
-	delete(w.Daemon.Env, "BRIDGE_STANDBY")
-	delete(w.Daemon.Env, "BRIDGE_STANDBY_TIMEOUT")
+	delete(w.Env, "BRIDGE_STANDBY")
+	delete(w.Env, "BRIDGE_STANDBY_TIMEOUT")
 	w.Restart()
 	g.Daemon = w.Daemon
 }
