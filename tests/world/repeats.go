@@ -53,7 +53,6 @@ func (c copied) repeats(other copied) bool {
 func (j *Judge) repeat(e *Event, was copied) {
 	switch {
 	case e.Origin() == "republish":
-		j.Again[e.ID]++
 		j.record.again(e)
 	case e.forgotten:
 		j.Forgotten++

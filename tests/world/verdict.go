@@ -30,8 +30,6 @@ type Verdict struct {
 	Forgotten int
 	// Ops counts the events by what they say, Origins by how the program noticed.
 	Ops, Origins map[string]int
-	// Again counts how often events were published again because a person has asked for it.
-	Again map[string]int
 	// Delays are from the answer to the COMMIT until a consumer had the event, by the origin;
 	// ascending.
 	Delays map[string][]time.Duration
@@ -45,17 +43,11 @@ type Verdict struct {
 const faultsShown = 3
 
 func newVerdict() Verdict {
-	return Verdict{
-		Ops: make(map[string]int), Origins: make(map[string]int),
-		Delays: make(map[string][]time.Duration), Again: make(map[string]int),
-	}
+	return Verdict{Counts: make(map[string]int), Ops: make(map[string]int), Origins: make(map[string]int), Delays: make(map[string][]time.Duration)}
 }
 
 // Add notes a fault of a kind.
 func (v *Verdict) Add(kind, format string, args ...any) {
-	if v.Counts == nil {
-		v.Counts = make(map[string]int)
-	}
 	if v.Counts[kind]++; v.Counts[kind] <= faultsShown {
 		v.faults = append(v.faults, kind+": "+fmt.Sprintf(format, args...))
 	}
