@@ -74,9 +74,6 @@ func (w *Workload) Run(ctx context.Context) error {
 	return crew{
 		writers: w.opts.Writers, turns: w.opts.Commits, rate: w.opts.Rate,
 		turn: func(ctx, lasting context.Context, i int) (bool, error) { return w.writers[i].turn(ctx, lasting) },
-		retried: func() {
-			w.change(func(_ time.Time, s *Sums) { s.Reconnects++ })
-		},
 	}.run(ctx)
 }
 
@@ -138,8 +135,6 @@ type Sums struct {
 	Commits, Rollbacks, Unknown, Burned int
 	// Rows counts the rows that were committed.
 	Rows int
-	// Reconnects counts the transactions that were given up because the database was away.
-	Reconnects int
 }
 
 // Rows returns a copy of all entries, in the order in which their transactions were begun.
@@ -358,7 +353,6 @@ func (w *writer) commit(ctx context.Context, tx *session, t *transaction) error 
 			s.Commits++
 		} else {
 			s.Unknown++
-			s.Reconnects++
 		}
 	})
 	return err

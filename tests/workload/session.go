@@ -31,8 +31,6 @@ type crew struct {
 	rate  float64
 	// turn makes one. What must not be cut short ends with lasting.
 	turn func(ctx, lasting context.Context, writer int) (done bool, err error)
-	// retried counts the turns of a database or a table that is away.
-	retried func()
 }
 
 // run has the writers make their turns, and returns nil when they have or when ctx ends. A database
@@ -78,7 +76,6 @@ func (c crew) run(ctx context.Context) error {
 				case !isAway(err):
 					return fmt.Errorf("writer %d: %w", writer, err)
 				default:
-					c.retried()
 					if pause.Wait(ctx) != nil {
 						return nil
 					}

@@ -104,7 +104,6 @@ func (w *Capabilities) Run(ctx context.Context) error {
 			err := w.writers[i].turn(lasting)
 			return err == nil, err
 		},
-		retried: func() {},
 	}.run(ctx)
 }
 
