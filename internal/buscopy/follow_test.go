@@ -7,39 +7,25 @@ import (
 
 	"example.org/bridge/internal/buscopy"
 	"example.org/bridge/sink"
+	"example.org/bridge/sink/sinktest/memory"
+	"example.org/bridge/tests/must"
 )
 
-// tape is a bus of one TP that counts the messages that were read.
-type tape struct {
-	buscopy.Bus
-	incarnation string
-	stored      []*sink.Stored
-	read        int
+// counted is a bus that counts the messages that were read.
+type counted struct {
+	*memory.Sink
+	read int
 }
 
-func (b *tape) TPs(context.Context, []string) ([]sink.TP, error) {
-	return []sink.TP{{Name: "t/0", Incarnation: b.incarnation, End: uint64(len(b.stored))}}, nil
-}
-
-func (b *tape) Read(_ context.Context, span sink.Span, each func(*sink.Stored) error) (uint64, error) {
-	for _, m := range b.stored[span.From:span.To] {
-		b.read++
-		if err := each(m); err != nil {
-			return 0, err
-		}
-	}
-	return span.To, nil
-}
-
-func (b *tape) put(key, value string) {
-	b.stored = append(b.stored, &sink.Stored{Key: []byte(key), Value: []byte(value)})
+func (b *counted) Read(ctx context.Context, span sink.Span, each func(*sink.Stored) error) (uint64, error) {
+	return b.Sink.Read(ctx, span, func(m *sink.Stored) error { b.read++; return each(m) })
 }
 
 // TestFollow: no message is read twice, unless the topic was made again.
 func TestFollow(t *testing.T) {
 	t.Parallel()
-	b := &tape{incarnation: "first"}
-	m := buscopy.NewMessages(buscopy.MessagesOptions{Bus: b, Key: func(s *sink.Stored) string { return string(s.Key) }})
+	b := &counted{Sink: memory.New(memory.Options{})}
+	m := buscopy.NewTopic(b, "t", "")
 	next := m.Follow("k.")
 	expect := func(want string, read int) {
 		t.Helper()
@@ -48,16 +34,19 @@ func TestFollow(t *testing.T) {
 			t.Errorf("%s, %d messages read: %v; want %s and %d", got, b.read, err, want, read)
 		}
 	}
+	put := func(key, value string) { t.Helper(); must.OK(t, m.Put(t.Context(), key, []byte(value))) }
+	b.Create("t")
 	expect("[]", 0)
-	b.put("k.a", "1")
-	b.put("other", "1")
+	put("k.a", "1")
+	put("other", "1")
 	expect("[{k.a 1}]", 2)
-	b.put("k.b", "2")
-	b.put("k.a", "3")
+	put("k.b", "2")
+	put("k.a", "3")
 	expect("[{k.b 2} {k.a 3}]", 4)
 	expect("[{k.b 2} {k.a 3}]", 4)
-	b.put("k.b", "")
+	must.OK(t, m.Delete(t.Context(), []string{"k.b"}))
 	expect("[{k.a 3}]", 5)
-	b.incarnation, b.stored = "second", b.stored[:1]
+	b.Wipe()
+	put("k.a", "1")
 	expect("[{k.a 1}]", 6)
 }
