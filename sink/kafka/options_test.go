@@ -154,12 +154,13 @@ func TestATokenIsReadAtEachConnect(t *testing.T) {
 			r.SASLAuthBytes = []byte(`{"status":"invalid_token","scope":"publish"}`)
 		}
 	})
-	var held tokens
+	var token atomic.Value
 	var log faultLog
-	held.put("bad")
-	s := open(t, kafka.Options{Connection: kafka.Connection{Brokers: c.ListenAddrs(), SASL: held.login()}, Fault: func(tp string, err error) {
+	token.Store("bad")
+	login := &kafka.SASL{Mechanism: kafka.OAuthBearer, Token: func() (string, error) { return token.Load().(string), nil }}
+	s := open(t, kafka.Options{Connection: kafka.Connection{Brokers: c.ListenAddrs(), SASL: login}, Fault: func(tp string, err error) {
 		log.add(tp, err)
-		held.put("good")
+		token.Store("good")
 	}})
 	sinktest.MustPublish(t, s, series("t", "k", 0, 10, 2))
 	err := log.at("kafka")
@@ -174,7 +175,7 @@ func TestATokenIsReadAtEachConnect(t *testing.T) {
 			t.Errorf("the sink will connect again in %v", in)
 		}
 		before := log.count()
-		held.put("bad")
+		token.Store("bad")
 		kafka.EndSessions(s)
 		sinktest.MustPublish(t, s, series("t", "k", 10, 10, 2))
 		if log.count() == before {
@@ -187,9 +188,8 @@ func TestATokenIsReadAtEachConnect(t *testing.T) {
 func loginTo(t *testing.T, answer func(r *kmsg.SASLAuthenticateResponse)) (*kfake.Cluster, *kafka.Sink, string) {
 	c := fake(t)
 	answerLogins(c, kafka.OAuthBearer, func(_ []byte, r *kmsg.SASLAuthenticateResponse) { answer(r) })
-	var held tokens
-	held.put("good")
-	return c, open(t, kafka.Options{Connection: kafka.Connection{Brokers: c.ListenAddrs(), SASL: held.login()}}), c.ListenAddrs()[0]
+	login := &kafka.SASL{Mechanism: kafka.OAuthBearer, Token: func() (string, error) { return "good", nil }}
+	return c, open(t, kafka.Options{Connection: kafka.Connection{Brokers: c.ListenAddrs(), SASL: login}}), c.ListenAddrs()[0]
 }
 
 func TestALoginTellsHowLongItLasts(t *testing.T) {
@@ -234,15 +234,12 @@ func TestARefusedLoginIsNotTriedAtAllBrokers(t *testing.T) {
 // TestALoginWithoutAnAnswer ends with its context, and at a time limit with a remedy.
 func TestALoginWithoutAnAnswer(t *testing.T) {
 	end, asked := make(chan struct{}), make(chan struct{}, 2)
-	c := fake(t)
-	t.Cleanup(func() { close(end) })
-	answerLogins(c, kafka.OAuthBearer, func([]byte, *kmsg.SASLAuthenticateResponse) {
+	var c *kfake.Cluster
+	c, s, _ := loginTo(t, func(*kmsg.SASLAuthenticateResponse) {
 		asked <- struct{}{}
 		c.SleepControl(func() { <-end })
 	})
-	var held tokens
-	held.put("good")
-	s := open(t, kafka.Options{Connection: kafka.Connection{Brokers: c.ListenAddrs(), SASL: held.login()}})
+	t.Cleanup(func() { close(end) })
 	ctx, cancel := context.WithCancel(sinktest.Deadline(t))
 	go func() { <-asked; cancel() }()
 	if err := kafka.Dial(ctx, s, c.ListenAddrs()[0]); !errors.Is(err, context.Canceled) {
@@ -283,13 +280,4 @@ func TestWhatIsNoWrongPassword(t *testing.T) {
 	if err := kafka.Dial(sinktest.Deadline(t), s, other.ListenAddrs()[0]); !errors.Is(err, kafkago.UnsupportedSASLMechanism) || strings.Contains(err.Error(), "advertise") {
 		t.Errorf("another mechanism: %v", err)
 	}
-}
-
-// tokens are what a file has, one after the other.
-type tokens struct{ now atomic.Value }
-
-func (k *tokens) put(token string) { k.now.Store(token) }
-
-func (k *tokens) login() *kafka.SASL {
-	return &kafka.SASL{Mechanism: kafka.OAuthBearer, Token: func() (string, error) { return k.now.Load().(string), nil }}
 }
