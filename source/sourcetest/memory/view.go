@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"example.org/bridge/source"
+	"example.org/bridge/source/internal/sqltable"
 )
 
 var _ source.Shard = (*view)(nil)
@@ -37,18 +38,12 @@ func (v *view) refresh() error {
 			return fmt.Errorf("%w: no column %q, which %s names", source.ErrMissing, role.Column, role.Setting)
 		}
 	}
-	c := &source.Columns{}
-	v.columns, v.pick, v.version = c, nil, t.version
-	for i, column := range t.list {
-		named := slices.ContainsFunc(v.spec.Roles(), func(r source.Role) bool { return r.Column == column.Name })
-		if named || v.spec.Reads(column.Name, c.NameCase) {
-			c.List, v.pick = append(c.List, column), append(v.pick, i)
-		}
+	var own sqltable.Table
+	for _, column := range t.list {
+		own.Columns = append(own.Columns, sqltable.Column{Column: column})
 	}
-	v.masks = v.spec.Mask(c)
-	c.SetRoles(v.spec, func(name string) int {
-		return slices.IndexFunc(c.List, func(column source.Column) bool { return column.Name == name })
-	})
+	c, pick := own.Pick(v.spec)
+	v.columns, v.pick, v.masks, v.version = c, pick, v.spec.Mask(c), t.version
 	for i, name := range v.spec.Key {
 		if v.spec.UniqueKey && c.List[c.Key[i]].Kind == source.Float {
 			return fmt.Errorf("%w: the KEY column %q is an approximate number, which identifies nothing", source.ErrUnfit, name)
