@@ -108,9 +108,7 @@ func testAlteredTable(t *testing.T, product testenv.Product) {
 		ids := b.source.Shard(source.Spec{Table: "t", ID: "id"})
 		sourcetest.Read(t, ids, source.Query{Limit: 9})
 		b.exec(t, "ALTER TABLE t MODIFY id INT NOT NULL, DROP PRIMARY KEY, ADD UNIQUE KEY other (id)")
-		if p := sourcetest.Read(t, s, source.Query{Limit: 9}); len(p.Rows) != 1 {
-			t.Fatalf("%d rows", len(p.Rows))
-		}
+		sourcetest.Holds(t, s, 1)
 		expectIDs(t, readIDs(t, ids, false, source.Range{First: 1, Last: 9}), 1)
 	})
 	for _, charset := range []string{"utf8mb3", "latin1"} {

@@ -134,9 +134,7 @@ func TestNoGlobalVariableChangesWhatIsRead(t *testing.T) {
 			t.Run("a table with versions is read as it is now", func(t *testing.T) {
 				b := newWorstBase(t, server)
 				b.exec(t, "CREATE TABLE t (id INT AUTO_INCREMENT PRIMARY KEY) WITH SYSTEM VERSIONING; INSERT INTO t VALUES (1), (2)")
-				if p := sourcetest.Read(t, b.source.Shard(source.Spec{Table: "t", ID: "id"}), source.Query{Limit: 9}); len(p.Rows) != 2 {
-					t.Errorf("%d of 2 rows are read", len(p.Rows))
-				}
+				sourcetest.Holds(t, b.source.Shard(source.Spec{Table: "t", ID: "id"}), 2)
 			})
 		} else {
 			t.Run("a primary key that the server made is seen", func(t *testing.T) {

@@ -139,6 +139,14 @@ func Read(t testing.TB, s source.Shard, q source.Query) *source.Page {
 	return &p
 }
 
+// Holds ends the test unless a page of the shard has so many rows.
+func Holds(t testing.TB, s source.Shard, rows int) {
+	t.Helper()
+	if p := Read(t, s, source.Query{Limit: 5000}); len(p.Rows) != rows {
+		t.Fatalf("%d rows, want %d", len(p.Rows), rows)
+	}
+}
+
 // Refused fails the test unless a read of the shard fails with want, or where that is nil with an
 // error that trying again may heal, and names the words.
 func Refused(t *testing.T, s source.Shard, want error, words ...string) {

@@ -42,9 +42,7 @@ func TestFile(t *testing.T) {
 		}
 		b.app = openApp(t, b.path, wal)
 		b.exec(t, "CREATE TABLE t (id INTEGER PRIMARY KEY); INSERT INTO t VALUES (1)")
-		if p := sourcetest.Read(t, s, source.Query{Limit: 9}); len(p.Rows) != 1 {
-			t.Fatalf("%d rows", len(p.Rows))
-		}
+		sourcetest.Holds(t, s, 1)
 		must.OK(t, b.source.Ready(t.Context()))
 	})
 	t.Run("that is replaced is read from then on", func(t *testing.T) {
@@ -84,18 +82,14 @@ func TestFile(t *testing.T) {
 		}
 		b.app = openApp(t, b.path, wal)
 		b.query(t, "SELECT COUNT(*) FROM t")
-		if p := sourcetest.Read(t, s, source.Query{Limit: 9}); len(p.Rows) != 1 {
-			t.Fatalf("%d rows", len(p.Rows))
-		}
+		sourcetest.Holds(t, s, 1)
 	})
 	t.Run("of another user with a rollback journal is read at any time", func(t *testing.T) {
 		b := newBase(t, rollback)
 		b.exec(t, "CREATE TABLE t (id INTEGER PRIMARY KEY); INSERT INTO t VALUES (1)")
 		_ = b.app.Close()
 		b.source.PretendUser(54321)
-		if p := sourcetest.Read(t, b.source.Shard(events), source.Query{Limit: 9}); len(p.Rows) != 1 {
-			t.Fatalf("%d rows", len(p.Rows))
-		}
+		sourcetest.Holds(t, b.source.Shard(events), 1)
 		other := newBase(t, wal)
 		other.exec(t, "CREATE TABLE t (id INTEGER PRIMARY KEY)")
 		_ = other.app.Close()
@@ -129,9 +123,7 @@ func TestFile(t *testing.T) {
 		b := base{path: filepath.Join(t.TempDir(), "we?ird #%41 &mode=rwc;ü '\".db")}
 		b.app = openApp(t, b.path, wal)
 		b.exec(t, "CREATE TABLE t (id INTEGER PRIMARY KEY); INSERT INTO t VALUES (1)")
-		if p := sourcetest.Read(t, open(t, b.path).Shard(events), source.Query{Limit: 9}); len(p.Rows) != 1 {
-			t.Fatalf("%d rows", len(p.Rows))
-		}
+		sourcetest.Holds(t, open(t, b.path).Shard(events), 1)
 	})
 	t.Run("may be named from the working directory", func(t *testing.T) {
 		b := newBase(t, wal)
@@ -139,9 +131,7 @@ func TestFile(t *testing.T) {
 		t.Chdir(filepath.Dir(b.path))
 		s := open(t, mustOpenURL(t, "sqlite:app.db").Path).Shard(events)
 		t.Chdir("/")
-		if p := sourcetest.Read(t, s, source.Query{Limit: 9}); len(p.Rows) != 1 {
-			t.Fatalf("%d rows", len(p.Rows))
-		}
+		sourcetest.Holds(t, s, 1)
 	})
 }
 
@@ -216,9 +206,7 @@ func TestApplicationInAnotherProcess(t *testing.T) {
 			app, _ := startApp(t, b.path, "pairs 100")
 			return app.Wait()
 		})
-		if p := sourcetest.Read(t, b.source.Shard(events), source.Query{Limit: 1000}); len(p.Rows) != 200 {
-			t.Fatalf("%d rows", len(p.Rows))
-		}
+		sourcetest.Holds(t, b.source.Shard(events), 200)
 		// The reader is the last to close.
 		must.OK(t, b.source.Close())
 		b.app = openApp(t, b.path, wal)

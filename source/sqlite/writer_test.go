@@ -95,9 +95,7 @@ func TestBesideAWriter(t *testing.T) {
 				t.Fatalf("%d rows, highest id %d", len(p.Rows), p.MaxID)
 			}
 			must.OK(t, tx.Commit())
-			if p := sourcetest.Read(t, s, source.Query{Limit: 9}); len(p.Rows) != 2 {
-				t.Fatalf("%d rows after the commit", len(p.Rows))
-			}
+			sourcetest.Holds(t, s, 2)
 		})
 	}
 	t.Run("no page leaves a snapshot behind that would hold the log back", func(t *testing.T) {
@@ -135,16 +133,6 @@ func TestNothingIsWritten(t *testing.T) {
 	}
 	if got := b.query(t, "SELECT COUNT(*) FROM t"); got != "0" {
 		t.Fatalf("%s rows", got)
-	}
-}
-
-// eventually calls what may fail on a machine that is busy until it succeeds, for a minute.
-func eventually(t *testing.T, succeeds func() bool) {
-	t.Helper()
-	for begun := time.Now(); !succeeds(); {
-		if time.Since(begun) > time.Minute {
-			t.Fatal("it has not succeeded within a minute")
-		}
 	}
 }
 
@@ -187,15 +175,17 @@ func TestALockedDatabaseIsWaitedFor(t *testing.T) {
 		unlock := lock(t, b)
 		s := b.source.Shard(source.Spec{Table: "t", ID: "id"})
 		// A machine that is busy may let the time pass before the lock is met, or once it is gone.
-		eventually(t, func() bool {
+		must.Until(t, time.Minute, "it is locked and the time is up", func() any {
 			err := s.Read(t.Context(), source.Query{Limit: 9}, new(source.Page))
 			sourcetest.Transient(t, err, nil)
-			t.Log(err)
-			return strings.Contains(err.Error(), "locked by the application") && strings.Contains(err.Error(), "time limit")
+			if strings.Contains(err.Error(), "locked by the application") && strings.Contains(err.Error(), "time limit") {
+				return nil
+			}
+			return err
 		})
 		sourcetest.Transient(t, b.source.Ready(t.Context()), nil)
 		unlock()
-		eventually(t, func() bool { return s.Read(t.Context(), source.Query{Limit: 9}, new(source.Page)) == nil })
+		must.Until(t, time.Minute, "it is read", func() any { return s.Read(t.Context(), source.Query{Limit: 9}, new(source.Page)) })
 	})
 	t.Run("until the caller gives up", func(t *testing.T) {
 		b := newBase(t, rollback)
