@@ -83,9 +83,7 @@ func TestStatementsFitMaxAllowedPacket(t *testing.T) {
 				t.Fatalf("%s: error %v", charset, err)
 			}
 			b.exec(t, statement)
-			if ids := byKey(t, open(t, b.server.URL("", "", b.name)).Shard(sp), texts(key)); !slices.Equal(ids, []uint64{7}) {
-				t.Errorf("%s: after %s: %d", charset, statement, ids)
-			}
+			sourcetest.Same(t, byKey(t, open(t, b.server.URL("", "", b.name)).Shard(sp), texts(key)), []uint64{7}, "%s: after %s", charset, statement)
 			b.exec(t, "SET GLOBAL max_allowed_packet = 16384")
 		}
 	})

@@ -132,9 +132,7 @@ func testKeysOfEveryTypeAreFound(t *testing.T, product testenv.Product, every, a
 				}
 				keys, want = append(keys, sourcetest.KeyOf(all, r)), append(want, r.ID)
 			}
-			if ids := byKey(t, s, keys...); !slices.Equal(ids, want) {
-				t.Errorf("all keys together find %d, want %d", ids, want)
-			}
+			sourcetest.Same(t, byKey(t, s, keys...), want, "all keys together")
 			// One by one: where there are few rows, MySQL reads them all rather than look for
 			// several.
 			for _, key := range keys {
@@ -156,9 +154,7 @@ func testKeysOfEveryTypeAreFound(t *testing.T, product testenv.Product, every, a
 						want = append(want, r.ID)
 					}
 				}
-				if ids := byKey(t, s, keys...); !slices.Equal(ids, want) {
-					t.Errorf("the values %.60q find %d, want %d", some, ids, want)
-				}
+				sourcetest.Same(t, byKey(t, s, keys...), want, "the values %.60q", some)
 			}
 		})
 	}
@@ -212,9 +208,7 @@ func testKeysReadTheirRowsOnly(t *testing.T, product testenv.Product, every int)
 				slices.Sort(want)
 				var p source.Page
 				cost := must.Get(mysql.ReadCost(t.Context(), s, source.Query{Keys: keys, Limit: 1000}, &p))(t)
-				if got := sourcetest.IDs(&p); !slices.Equal(got, want) {
-					t.Errorf("%d keys find %d rows, want %d", len(keys), len(got), len(want))
-				}
+				sourcetest.Same(t, sourcetest.IDs(&p), want, "by %d keys", len(keys))
 				if cost["Handler_read_key"] == 0 {
 					t.Errorf("%d keys: the counters do not count: %v", n, cost)
 				}
@@ -282,9 +276,7 @@ func testNoKeyHidesAnother(t *testing.T, product testenv.Product, every int) {
 						want = append(want, r.ID)
 					}
 				}
-				if got := byKey(t, s, keys...); !slices.Equal(got, want) {
-					t.Fatalf("the keys %q find %d, want %d", keys, got, want)
-				}
+				sourcetest.Same(t, byKey(t, s, keys...), want, "the keys %q", keys)
 			}
 		})
 	}

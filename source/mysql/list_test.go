@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"example.org/bridge/source"
+	"example.org/bridge/source/sourcetest"
 	"example.org/bridge/tests/must"
 	"example.org/bridge/tests/testenv"
 )
@@ -26,7 +27,5 @@ func TestSystemVersionedTables(t *testing.T) {
 	if !has("log_1") || has("log_2") {
 		t.Errorf("the tables are %v", list.Names)
 	}
-	if names := list.Settings(); !slices.Equal(names, []string{"log_1"}) {
-		t.Errorf("to be described are %q", names)
-	}
+	sourcetest.Same(t, list.Settings(), []string{"log_1"}, "to be described")
 }

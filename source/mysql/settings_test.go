@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -202,9 +201,7 @@ func TestKeysWaitForAGaleraCluster(t *testing.T) {
 		return b.query(t, "SELECT VARIABLE_VALUE FROM information_schema.GLOBAL_STATUS WHERE VARIABLE_NAME = 'wsrep_causal_reads'")
 	}
 	before := waits()
-	if ids := byKey(t, s, texts("a"), texts("b")); !slices.Equal(ids, []uint64{1}) {
-		t.Errorf("keys find %d", ids)
-	}
+	sourcetest.Same(t, byKey(t, s, texts("a"), texts("b")), []uint64{1}, "by keys")
 	between := waits()
 	sourcetest.Read(t, s, source.Query{Limit: 9})
 	if after := waits(); before == between || between != after {

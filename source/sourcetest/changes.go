@@ -65,9 +65,7 @@ func testChanges(t *testing.T, f Fixture) {
 		t.Fatalf("changes of %d, want %d", ids, want)
 	}
 	for limit := 1; limit < 9; limit++ {
-		if got := AllChanges(t, s, source.ChangeQuery{Limit: limit}); !slices.Equal(got, whole) {
-			t.Errorf("%d at a time: %v, want %v", limit, got, whole)
-		}
+		Same(t, AllChanges(t, s, source.ChangeQuery{Limit: limit}), whole, "%d at a time", limit)
 	}
 	column := Read(t, s, source.Query{Limit: 1}).Columns
 	for i, from := range whole {
@@ -77,9 +75,7 @@ func testChanges(t *testing.T, f Fixture) {
 				end++
 			}
 			q := source.ChangeQuery{After: from, Through: last.Modified, Limit: 2}
-			if got := AllChanges(t, s, q); !slices.Equal(got, whole[i+1:end]) {
-				t.Errorf("after %v through %s: %v, want %v", from, last.Modified, got, whole[i+1:end])
-			}
+			Same(t, AllChanges(t, s, q), whole[i+1:end], "after %v through %s", from, last.Modified)
 		}
 		// The row of an id has its MODIFIED in the same form, and so has a moment.
 		p := Read(t, s, source.Query{After: from.ID - 1, Limit: 1})
@@ -90,9 +86,7 @@ func testChanges(t *testing.T, f Fixture) {
 		}
 	}
 	// A moment without an id, as a look-back makes it, is a cursor like any other.
-	if got := AllChanges(t, s, source.ChangeQuery{After: source.Cursor{Modified: whole[2].Modified}, Limit: 2}); !slices.Equal(got, whole[2:]) {
-		t.Errorf("from %s: %v, want %v", whole[2].Modified, got, whole[2:])
-	}
+	Same(t, AllChanges(t, s, source.ChangeQuery{After: source.Cursor{Modified: whole[2].Modified}, Limit: 2}), whole[2:], "from %s", whole[2].Modified)
 	q := source.ChangeQuery{After: whole[6], Limit: 9}
 	f.Touch(t, table, 1, second+"4.000")
 	if got := AllChanges(t, s, q); len(got) != 1 || got[0].ID != 1 {
@@ -142,9 +136,7 @@ func testChangesInFlight(t *testing.T, f Fixture) {
 	during := []source.Cursor{{Modified: second + "5.000", ID: 1}, before[1], before[2]}
 	for limit := 1; limit <= 2; limit++ {
 		some.Limit = limit
-		if got := readChanges(t, s, some); !slices.Equal(got, before[1:1+limit]) {
-			t.Errorf("of ids: %v, want %v", got, before[1:1+limit])
-		}
+		Same(t, readChanges(t, s, some), before[1:1+limit], "changes of ids")
 	}
 	expect := func(when string, uncommitted bool, want []source.Cursor) {
 		t.Helper()

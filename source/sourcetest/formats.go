@@ -92,9 +92,7 @@ func testFormat(t *testing.T, s source.Shard, names []string) {
 					q.After = p.Rows[len(p.Rows)-1].ID
 				}
 			}
-			if !slices.Equal(got, names) {
-				t.Fatalf("%d at a time of %d bytes: %v", limit, budget, got)
-			}
+			Same(t, got, names, "%d at a time of %d bytes", limit, budget)
 		}
 	}
 	for i, from := range ids {
@@ -106,9 +104,7 @@ func testFormat(t *testing.T, s source.Shard, names []string) {
 				}
 			}
 			for _, q := range []source.Query{{Ranges: []source.Range{{First: from, Last: to}}, Limit: 99}, {After: from - 1, Through: to, Limit: 99}} {
-				if got := namesOf(Read(t, s, q)); !slices.Equal(got, want) {
-					t.Fatalf("%+v: %v, want %v", q, got, want)
-				}
+				Same(t, namesOf(Read(t, s, q)), want, "%+v", q)
 			}
 		}
 	}
@@ -121,9 +117,7 @@ func testFormat(t *testing.T, s source.Shard, names []string) {
 		{source.Query{Ranges: some, Limit: 1}, names[:1]},
 		{source.Query{Keys: [][][]byte{{key}, {whole.Rows[0].Values[0]}}, Limit: 9}, []string{names[0], string(whole.Rows[4].Values[1])}},
 	} {
-		if got := namesOf(Read(t, s, c.q)); !slices.Equal(got, c.want) {
-			t.Fatalf("%+v: %v", c.q, got)
-		}
+		Same(t, namesOf(Read(t, s, c.q)), c.want, "%+v", c.q)
 	}
 	var exist source.IDs
 	if err := s.ReadIDs(t.Context(), some, false, 99, &exist); err != nil || !slices.Equal(exist.List, []uint64{ids[0], ids[3], ids[6], ids[7]}) {
@@ -148,9 +142,7 @@ func testFormatChanges(t *testing.T, s source.Shard, c source.IDColumn, whole *s
 		want[i] = source.Cursor{Modified: text, ID: row.ID, Row: text}
 	}
 	for limit := 1; limit < 11; limit++ {
-		if got := AllChanges(t, s, source.ChangeQuery{Limit: limit}); !slices.Equal(got, want) {
-			t.Fatalf("%s, %d at a time: %v, want %v", c.Format, limit, got, want)
-		}
+		Same(t, AllChanges(t, s, source.ChangeQuery{Limit: limit}), want, "%s, %d at a time", c.Format, limit)
 	}
 	column, ok := whole.Columns.Cursor()
 	made, is := column.Time([]byte(want[3].Modified), nil)

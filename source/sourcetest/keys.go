@@ -79,10 +79,7 @@ func testKeys(t *testing.T, f Fixture) {
 		readings = append(readings, reading{keys: [][][]byte{tuple}})
 	}
 	for _, r := range readings {
-		q := source.Query{Keys: r.keys, Limit: 100}
-		if got := Found(t, s, q); !slices.Equal(got, r.want) {
-			t.Errorf("the keys %.60q find %d, want %d", r.keys, got, r.want)
-		}
+		Same(t, Found(t, s, source.Query{Keys: r.keys, Limit: 100}), r.want, "found by the keys %.60q", r.keys)
 	}
 	if p := Read(t, s, source.Query{Keys: readings[0].keys, Limit: 100}); p.MaxID != 9 || p.More {
 		t.Errorf("highest id %d, more %t", p.MaxID, p.More)
@@ -90,9 +87,7 @@ func testKeys(t *testing.T, f Fixture) {
 	table = f.NewTable(t)
 	f.Insert(t, table, rowsOf(1, 2, 41)...)
 	ids := [][][]byte{{[]byte("41")}, {[]byte("2")}, {[]byte("3")}, {[]byte("0")}, {[]byte("-1")}, {nil}}
-	if got := Found(t, f.Source.Shard(spec(table)), source.Query{Keys: ids, Limit: 9}); !slices.Equal(got, []uint64{2, 41}) {
-		t.Errorf("without KEY the keys are ids: got %d", got)
-	}
+	Same(t, Found(t, f.Source.Shard(spec(table)), source.Query{Keys: ids, Limit: 9}), []uint64{2, 41}, "without KEY the keys are ids")
 }
 
 func testManyKeys(t *testing.T, f Fixture) {
@@ -109,9 +104,7 @@ func testManyKeys(t *testing.T, f Fixture) {
 	f.InsertKeyed(t, table, rows...)
 	s := f.Source.Shard(keyed(table))
 	slices.Reverse(keys)
-	if got := Found(t, s, source.Query{Keys: keys, Limit: source.MaxKeys}); !slices.Equal(got, want) {
-		t.Errorf("%d keys find %d rows", len(keys), len(got))
-	}
+	Same(t, Found(t, s, source.Query{Keys: keys, Limit: source.MaxKeys}), want, "found by %d keys", len(keys))
 	for _, q := range []source.Query{{Keys: keys, Limit: 10}, {Keys: keys, Limit: 1000, MaxBytes: 1000}} {
 		if p := Read(t, s, q); !p.More || len(p.Rows) == 0 || len(p.Rows) > 300 {
 			t.Errorf("limit %d, %d bytes: %d rows, more %t", q.Limit, q.MaxBytes, len(p.Rows), p.More)

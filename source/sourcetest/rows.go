@@ -49,9 +49,7 @@ func testPages(t *testing.T, f Fixture) {
 		{source.Query{After: 10, Through: 12, Limit: 10}, nil},
 		{source.Query{After: 9, Through: 10, Limit: 1}, all[3:4]},
 	} {
-		if got := readAll(t, s, test.q); !slices.Equal(got, test.want) {
-			t.Errorf("%+v: got %d, want %d", test.q, got, test.want)
-		}
+		Same(t, readAll(t, s, test.q), test.want, "%+v", test.q)
 		if p := Read(t, s, test.q); p.MaxID != 73 {
 			t.Errorf("%+v: highest id %d", test.q, p.MaxID)
 		}
@@ -61,9 +59,7 @@ func testPages(t *testing.T, f Fixture) {
 	}
 	last := []uint64{f.HighestID - 1, f.HighestID}
 	f.Insert(t, table, rowsOf(last...)...)
-	if got := readAll(t, s, source.Query{After: 73, Limit: 1}); !slices.Equal(got, last) {
-		t.Errorf("the highest possible ids: got %d", got)
-	}
+	Same(t, readAll(t, s, source.Query{After: 73, Limit: 1}), last, "the highest possible ids")
 }
 
 func testBudget(t *testing.T, f Fixture) {
@@ -79,9 +75,7 @@ func testBudget(t *testing.T, f Fixture) {
 	s := f.Source.Shard(spec(table))
 	for _, budget := range []int{1, 10_000, 10 << 20} {
 		q := source.Query{Limit: 1000, MaxBytes: budget}
-		if got := readAll(t, s, q); !slices.Equal(got, want) {
-			t.Errorf("budget %d: %d rows", budget, len(got))
-		}
+		Same(t, readAll(t, s, q), want, "a budget of %d", budget)
 		if p := Read(t, s, q); len(p.Rows) > 1+budget/1000 && budget < 1<<20 {
 			t.Errorf("budget %d: a page of %d rows", budget, len(p.Rows))
 		}
@@ -356,9 +350,7 @@ func testUncommitted(t *testing.T, f Fixture) {
 	commit := f.Uncommitted(t, table, Row{ID: 2, Name: "open"})
 	s := f.Source.Shard(spec(table))
 	f.Insert(t, table, rowsOf(3)...)
-	if got := readAll(t, s, source.Query{Limit: 9}); !slices.Equal(got, []uint64{1, 3}) {
-		t.Errorf("got %d while id 2 is not committed", got)
-	}
+	Same(t, readAll(t, s, source.Query{Limit: 9}), []uint64{1, 3}, "while id 2 is not committed")
 	for uncommitted, want := range map[bool][]uint64{false: {1, 3}, true: {1, 2, 3}} {
 		var ids source.IDs
 		if err := s.ReadIDs(t.Context(), []source.Range{{First: 1, Last: 9}}, uncommitted, 9, &ids); err != nil || !slices.Equal(ids.List, want) {

@@ -3,6 +3,7 @@ package sourcetest
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -144,6 +145,14 @@ func Holds(t testing.TB, s source.Shard, rows int) {
 	t.Helper()
 	if p := Read(t, s, source.Query{Limit: 5000}); len(p.Rows) != rows {
 		t.Fatalf("%d rows, want %d", len(p.Rows), rows)
+	}
+}
+
+// Same fails the test unless what was got is what is wanted.
+func Same[T comparable](t testing.TB, got, want []T, of string, args ...any) {
+	t.Helper()
+	if !slices.Equal(got, want) {
+		t.Errorf(of+": %v, want %v", append(args, got, want)...)
 	}
 }
 

@@ -60,9 +60,7 @@ func TestChangesOfEveryFormOfTimes(t *testing.T) {
 			}
 			slices.SortFunc(want, source.Cursor.Compare)
 			for _, limit := range []int{1, 7, 1000} {
-				if got := sourcetest.AllChanges(t, s, source.ChangeQuery{Limit: limit}); !slices.Equal(got, want) {
-					t.Fatalf("%d at a time: %d changes, want %d", limit, len(got), len(want))
-				}
+				sourcetest.Same(t, sourcetest.AllChanges(t, s, source.ChangeQuery{Limit: limit}), want, "%d at a time", limit)
 			}
 			from, to := want[100], want[200].Modified
 			got := sourcetest.AllChanges(t, s, source.ChangeQuery{After: from, Through: to, Limit: 9})
@@ -70,9 +68,7 @@ func TestChangesOfEveryFormOfTimes(t *testing.T) {
 			if end < 0 {
 				end = len(want)
 			}
-			if !slices.Equal(got, want[101:end]) {
-				t.Errorf("from %v through %s: %d changes, want %d", from, to, len(got), end-101)
-			}
+			sourcetest.Same(t, got, want[101:end], "from %v through %s", from, to)
 		})
 	}
 }
@@ -207,13 +203,9 @@ func TestKeysOfEveryTypeAreFound(t *testing.T) {
 				var ids []uint64
 				for _, r := range all.Rows {
 					keys, ids = append(keys, sourcetest.KeyOf(all, r)), append(ids, r.ID)
-					if got := byKey(t, s, sourcetest.KeyOf(all, r)); !slices.Equal(got, []uint64{r.ID}) {
-						t.Errorf("the key %.60q of row %d finds %d", sourcetest.KeyOf(all, r), r.ID, got)
-					}
+					sourcetest.Same(t, byKey(t, s, sourcetest.KeyOf(all, r)), []uint64{r.ID}, "by the key %.60q", sourcetest.KeyOf(all, r))
 				}
-				if got := byKey(t, s, keys...); !slices.Equal(got, ids) {
-					t.Errorf("all keys together find %d, want %d", got, ids)
-				}
+				sourcetest.Same(t, byKey(t, s, keys...), ids, "by all keys")
 			})
 		}
 	}
@@ -224,10 +216,6 @@ func TestKeysAreComparedByteForByte(t *testing.T) {
 	b.exec(t, "CREATE TABLE t (id INTEGER PRIMARY KEY, v TEXT NOT NULL COLLATE NOCASE UNIQUE)")
 	b.exec(t, "INSERT INTO t VALUES (1, 'Ab'), (-3, 'neg')")
 	s := b.source.Shard(source.Spec{Table: "t", ID: "id", Key: []string{"v"}, UniqueKey: true})
-	if ids := byKey(t, s, [][]byte{[]byte("ab")}, [][]byte{[]byte("AB")}, [][]byte{[]byte("neg")}); len(ids) != 0 {
-		t.Errorf("similar keys find %d", ids)
-	}
-	if ids := byKey(t, s, [][]byte{[]byte("ab")}, [][]byte{[]byte("Ab")}); !slices.Equal(ids, []uint64{1}) {
-		t.Errorf("the key finds %d", ids)
-	}
+	sourcetest.Same(t, byKey(t, s, [][]byte{[]byte("ab")}, [][]byte{[]byte("AB")}, [][]byte{[]byte("neg")}), nil, "by similar keys")
+	sourcetest.Same(t, byKey(t, s, [][]byte{[]byte("ab")}, [][]byte{[]byte("Ab")}), []uint64{1}, "by a key and a similar one")
 }

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strings"
 	"testing"
 
@@ -198,7 +197,5 @@ func TestTables(t *testing.T) {
 	if err != nil || !strings.Contains(names, "{main words}") || !strings.Contains(names, "{main words_content}") || strings.Contains(names, "sqlite_") || strings.Contains(names, "main v}") {
 		t.Errorf("tables to patterns: %s, %v", names, err)
 	}
-	if got := list.Settings(); !slices.Equal(got, []string{"t"}) {
-		t.Errorf("tables to choose from: %q", got)
-	}
+	sourcetest.Same(t, list.Settings(), []string{"t"}, "tables to choose from")
 }
