@@ -152,9 +152,7 @@ func TestTheNumberOfSharesChanges(t *testing.T) {
 		zero := f.ship(0, 2).begins()
 		// That of none meets its fence, and what they publish.
 		expect(t, []*ship{none, zero, one}, zero, one)
-		if err := <-none.ended; !errors.Is(err, buscopy.ErrFormer) {
-			t.Errorf("that of none ends with %v", err)
-		}
+		must.Fail(t, <-none.ended, buscopy.ErrFormer)
 
 		three := []*ship{f.ship(0, 3).begins(), f.ship(1, 3).begins(), f.ship(2, 3).begins()}
 		zero.ends()
@@ -200,16 +198,10 @@ func TestAProcessThatStandsStill(t *testing.T) {
 		if err := still.Heard(soon); err == nil || next[0].Heard(t.Context()) != nil {
 			t.Errorf("it publishes: %v", err)
 		}
-		if err := still.Sign(t.Context()); !errors.Is(err, buscopy.ErrFormer) {
-			t.Errorf("it is heard: %v", err)
-		}
+		must.Fail(t, still.Sign(t.Context()), buscopy.ErrFormer)
 		still.takes()
-		if err := still.Permit(t.Context()); !errors.Is(err, buscopy.ErrFormer) {
-			t.Errorf("it is permitted: %v", err)
-		}
-		if err := still.Run(t.Context()); !errors.Is(err, buscopy.ErrFormer) {
-			t.Errorf("it runs on: %v", err)
-		}
+		must.Fail(t, still.Permit(t.Context()), buscopy.ErrFormer)
+		must.Fail(t, still.Run(t.Context()), buscopy.ErrFormer)
 		for _, s := range next {
 			s.ends()
 		}
@@ -286,9 +278,7 @@ func TestEntriesOutOfBounds(t *testing.T) {
 	for _, key := range []string{"n16777216.4.x", "n1.1001.x", "n1.-1.x"} {
 		f := newFleet(t)
 		must.OK(t, f.bucket.Put(t.Context(), "d.-shares."+key, nil))
-		if err := f.ship(0, 1).Sign(t.Context()); !errors.Is(err, buscopy.ErrDamaged) || !strings.Contains(err.Error(), key) {
-			t.Errorf("%s: %v", key, err)
-		}
+		must.Fail(t, f.ship(0, 1).Sign(t.Context()), buscopy.ErrDamaged, key)
 	}
 	synctest.Test(t, func(t *testing.T) {
 		f := newFleet(t)
@@ -365,16 +355,12 @@ func TestBesideAProcessWithoutShares(t *testing.T) {
 		must.OK(t, none.Permit(t.Context()))
 		next := []*ship{f.ship(0, 2).begins(), f.ship(1, 2).begins()}
 		expect(t, next, next...)
-		if err := none.Permit(t.Context()); !errors.Is(err, buscopy.ErrFormer) {
-			t.Errorf("it decides where tables begin: %v", err)
-		}
+		must.Fail(t, none.Permit(t.Context()), buscopy.ErrFormer)
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		select {
 		case err := <-none.ended:
-			if !errors.Is(err, buscopy.ErrFormer) {
-				t.Errorf("it ends with %v", err)
-			}
+			must.Fail(t, err, buscopy.ErrFormer)
 		default:
 			t.Fatal("it runs on")
 		}
@@ -477,9 +463,7 @@ func TestACommandChangesNoNumber(t *testing.T) {
 		}
 		refused := func(number int, why string) {
 			t.Helper()
-			if err := command(number); err == nil || !strings.Contains(err.Error(), why) {
-				t.Errorf("%d shares: %v, want %s", number, err, why)
-			}
+			must.Fail(t, command(number), why)
 		}
 		must.OK(t, command(0))
 		refused(2, "no shares are in force, and the command has 2 shares")

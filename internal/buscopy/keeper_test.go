@@ -439,9 +439,7 @@ func TestABusThatIsAway(t *testing.T) {
 		}
 		began := time.Now()
 		cancel()
-		if err := <-decided; !errors.Is(err, context.Canceled) {
-			t.Errorf("the decision ends with %v", err)
-		}
+		must.Fail(t, <-decided, context.Canceled)
 		if err := <-ended; err != nil || time.Since(began) > 5*time.Second {
 			t.Errorf("the end took %s: %v", time.Since(began), err)
 		}
@@ -464,9 +462,7 @@ func TestDecided(t *testing.T) {
 	if err := w.Decided(t.Context(), "facts", "t", 5); err != nil || b.Puts() != 2 {
 		t.Errorf("%v: %d entries were put, want 2", err, b.Puts())
 	}
-	if err := w.Decided(t.Context(), "facts", "other", 0); err == nil || !strings.Contains(err.Error(), "other") {
-		t.Errorf("a shard that the store does not know: %v", err)
-	}
+	must.Fail(t, w.Decided(t.Context(), "facts", "other", 0), "other")
 	failed := errors.New("away")
 	n := 0
 	b.Fail(func(string) error {

@@ -84,9 +84,7 @@ func TestPublish(t *testing.T) {
 		sinktest.MustFence(t, s)
 		sinktest.MustPublish(t, s, messages(name+".a", "some", 100, 10))
 		must.OK(t, s.Close())
-		if err := s.Ready(t.Context()); !errors.Is(err, sink.ErrClosed) {
-			t.Errorf("a closed sink is ready: %v", err)
-		}
+		must.Fail(t, s.Ready(t.Context()), sink.ErrClosed)
 		// The library's own goroutines and the server's end a moment after the connection.
 		sinktest.Until(t, "as many goroutines as before", func() bool { return runtime.NumGoroutine() <= before })
 	})

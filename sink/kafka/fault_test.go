@@ -139,9 +139,7 @@ func TestAQuotaThatIsUsedUp(t *testing.T) {
 		return []error{kerr.RequestTimedOut, io.EOF, nil}[min(2, left.Add(1)-1)]
 	})
 	sinktest.MustPublish(t, s, series("t", "quota", 0, 10, 2))
-	if err := log.at("kafka"); err == nil || !strings.Contains(err.Error(), "producer_byte_rate") {
-		t.Errorf("the fault is %v", err)
-	}
+	must.Fail(t, log.at("kafka"), "producer_byte_rate")
 }
 
 func TestADuplicateSequenceCountsAsAcknowledged(t *testing.T) {
@@ -208,9 +206,7 @@ func TestALateCopyOfAnAbandonedBatchIsRefused(t *testing.T) {
 	<-arrived
 	stop := errors.New("stop")
 	cancel(stop)
-	if err := <-result; !errors.Is(err, stop) {
-		t.Fatalf("Publish returns %v, want the cause", err)
-	}
+	must.Fail(t, <-result, stop)
 	sinktest.MustPublish(t, s, series("t", "newer", 0, 1, 1))
 	late := c.Fault(kfake.Fault{Keys: produceKey, Observe: true})
 	close(gate)
@@ -240,9 +236,7 @@ func TestWhatFollowsAnAbandonedBatchIsNotTakenForIt(t *testing.T) {
 	result := sinktest.Publishing(ctx, s, series("t", "abandoned", 0, 1, 1))
 	must.OK(t, lies.Wait(sinktest.Deadline(t), 1))
 	cancel()
-	if err := <-result; !errors.Is(err, context.Canceled) {
-		t.Fatalf("Publish returns %v", err)
-	}
+	must.Fail(t, <-result, context.Canceled)
 	lies.Remove()
 	sinktest.MustPublish(t, s, series("t", "newer", 0, 1, 1))
 	wantLog(t, c, "before+0-0 abandoned+0-0 newer+0-0")
@@ -289,9 +283,7 @@ func TestCloseLeavesNoGoroutine(t *testing.T) {
 	done := sinktest.Publishing(sinktest.Deadline(t), s, series("t", "k", 100, 100, 20))
 	sinktest.Until(t, "a batch is in flight", func() bool { return kafka.Queued(s, "t", 0) == 1 })
 	must.OK(t, s.Close())
-	if err := <-done; !errors.Is(err, sink.ErrClosed) {
-		t.Errorf("Publish ends with %v", err)
-	}
+	must.Fail(t, <-done, sink.ErrClosed)
 	resume()
 	sinktest.Until(t, "goroutines end", func() bool { return runtime.NumGoroutine() <= before })
 }

@@ -1,7 +1,6 @@
 package kafka_test
 
 import (
-	"errors"
 	"strings"
 	"sync"
 	"testing"
@@ -156,9 +155,7 @@ func TestWhetherATopicIsCompacted(t *testing.T) {
 		if hidden != (sink.Compaction{Tombstones: 24 * time.Hour}) {
 			t.Errorf("got %+v", hidden)
 		}
-		if !errors.Is(err, sink.ErrHidden) || !strings.Contains(err.Error(), "DESCRIBE_CONFIGS on topic t") {
-			t.Errorf("got %v", err)
-		}
+		must.Fail(t, err, sink.ErrHidden, "DESCRIBE_CONFIGS on topic t")
 		r := s.Inspect(sinktest.Deadline(t))
 		found := false
 		for _, f := range r.Findings {

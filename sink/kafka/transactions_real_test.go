@@ -63,9 +63,7 @@ func TestALateRequestOfADeadProcess(t *testing.T) {
 	if _, err := s.Publish(sinktest.Deadline(t), series(topic, "z", 0, 3, 3)); !errors.Is(err, sink.ErrUnknownOutcome) {
 		t.Errorf("the batch behind a takeover ends with %v", err)
 	}
-	if err := s.Fence(sinktest.Deadline(t)); !errors.Is(err, sink.ErrFenced) {
-		t.Errorf("a process that another one has taken over from fences with %v", err)
-	}
+	must.Fail(t, s.Fence(sinktest.Deadline(t)), sink.ErrFenced)
 }
 
 // atFirstSteps runs a test at each of the first steps of a transaction, with a sink, a topic of two
@@ -238,9 +236,7 @@ func TestATransactionOverItsTime(t *testing.T) {
 		}
 		sinktest.Until(t, "the coordinator has aborted", func() bool { return stateOf(t, k, id) == "CompleteAbort" })
 		resume()
-		if err := <-result; !errors.Is(err, sink.ErrUnknownOutcome) {
-			t.Fatalf("the batch ends with %v", err)
-		}
+		must.Fail(t, <-result, sink.ErrUnknownOutcome)
 		sinktest.MustFence(t, s)
 		left := sinktest.Without(batch, readBack(t, s, topic))
 		if len(left) != len(batch) {

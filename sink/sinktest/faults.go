@@ -32,9 +32,7 @@ func stalledClose(t *testing.T, f Fixture) {
 	_, _, err := stalled(h, func(func()) {
 		must.OK(t, f.Sink.Close())
 	})
-	if !errors.Is(err, sink.ErrClosed) {
-		t.Errorf("Close ends a Publish with %v, want ErrClosed", err)
-	}
+	must.Fail(t, err, sink.ErrClosed)
 	h.consumed()
 }
 

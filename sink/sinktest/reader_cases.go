@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"example.org/bridge/sink"
+	"example.org/bridge/tests/must"
 )
 
 // noMessage is what a Read calls that is to hand out none.
@@ -135,9 +136,7 @@ func readClosed(t *testing.T, f ReaderFixture) {
 		}
 		return nil
 	})
-	if !errors.Is(err, sink.ErrClosed) {
-		t.Errorf("Read ends with %v when it is closed, want ErrClosed", err)
-	}
+	must.Fail(t, err, sink.ErrClosed)
 	if _, err := f.Reader.TPs(Deadline(t), []string{f.Destination}); !errors.Is(err, sink.ErrClosed) {
 		t.Errorf("TPs returns %v, want ErrClosed", err)
 	}

@@ -87,9 +87,7 @@ func (f *TransactionalFixture) zombie(t *testing.T, step string, size int, quiet
 	if _, err := zombie.Publish(Deadline(t), more); !superseded(err) {
 		t.Errorf("the zombie publishes with %v", err)
 	}
-	if err := zombie.Fence(Deadline(t)); !errors.Is(err, sink.ErrFenced) {
-		t.Errorf("the zombie fences with %v", err)
-	}
+	must.Fail(t, zombie.Fence(Deadline(t)), sink.ErrFenced)
 	if _, err := zombie.Publish(Deadline(t), more); !errors.Is(err, sink.ErrFenced) {
 		t.Errorf("the zombie publishes with %v", err)
 	}

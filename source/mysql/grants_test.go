@@ -12,6 +12,7 @@ import (
 	"example.org/bridge/source"
 	"example.org/bridge/source/mysql"
 	"example.org/bridge/source/sourcetest"
+	"example.org/bridge/tests/must"
 	"example.org/bridge/tests/testenv"
 )
 
@@ -134,9 +135,7 @@ func testGrants(t *testing.T, product testenv.Product) {
 			if product.IsMySQL() {
 				want, advice = source.ErrMissing, "create the table"
 			}
-			if !errors.Is(err, want) || !strings.Contains(err.Error(), advice) {
-				t.Fatalf("error %v, want %v with %q", err, want, advice)
-			}
+			must.Fail(t, err, want, advice)
 		})
 	}
 	t.Run("SELECT on columns reads those, in the form that they have with SELECT on the table", func(t *testing.T) {

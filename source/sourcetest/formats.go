@@ -1,7 +1,6 @@
 package sourcetest
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -9,6 +8,7 @@ import (
 	"time"
 
 	"example.org/bridge/source"
+	"example.org/bridge/tests/must"
 )
 
 var formatColumns = []struct {
@@ -131,9 +131,7 @@ func testFormatChanges(t *testing.T, s source.Shard, c source.IDColumn, whole *s
 		t.Fatalf("%s: indexed %t, %v", c.Format, traits.ModifiedIndexed, err)
 	}
 	if !c.Format.HasTime() {
-		if err := s.ReadChanges(t.Context(), source.ChangeQuery{Limit: 9}, new(source.Changes)); !errors.Is(err, source.ErrUnfit) {
-			t.Fatalf("%s has no time, and changes: %v", c.Format, err)
-		}
+		must.Fail(t, s.ReadChanges(t.Context(), source.ChangeQuery{Limit: 9}, new(source.Changes)), source.ErrUnfit)
 		return
 	}
 	want := make([]source.Cursor, len(whole.Rows))
@@ -171,9 +169,7 @@ func readToBad(t *testing.T, s source.Shard, bad string, q source.Query) {
 		}
 		q.After = p.Rows[len(p.Rows)-1].ID
 	}
-	if !errors.Is(err, source.ErrUnfit) || !strings.Contains(err.Error(), fmt.Sprintf("%q", bad)) || !strings.Contains(err.Error(), "ID_FORMAT") {
-		t.Errorf("%q, read by %+v: %v", bad, q, err)
-	}
+	must.Fail(t, err, source.ErrUnfit, fmt.Sprintf("%q", bad), "ID_FORMAT")
 }
 
 // testManyFormats has more rows of one number than are read together, by their count and by their
@@ -210,9 +206,7 @@ func testManyFormats(t *testing.T, f Fixture) {
 	for rows, s := range map[int]source.Shard{source.SharingRows + 1: many, source.SharingBytes >> 21: large} {
 		for _, limit := range []int{100, 1 << 20} {
 			err := s.Read(t.Context(), source.Query{Limit: limit, MaxBytes: 1 << 20}, &p)
-			if !errors.Is(err, source.ErrUnfit) || !strings.Contains(err.Error(), fmt.Sprint(rows, " rows")) || !strings.Contains(err.Error(), low+"0000000000") {
-				t.Errorf("%d rows, %d at a time: %v", rows, limit, err)
-			}
+			must.Fail(t, err, source.ErrUnfit, fmt.Sprint(rows, " rows"), low+"0000000000")
 		}
 	}
 

@@ -37,9 +37,7 @@ func TestFile(t *testing.T) {
 		}
 		// The application makes the file before the table.
 		must.OK(t, os.WriteFile(b.path, nil, 0o600))
-		if err := s.Read(t.Context(), source.Query{Limit: 1}, new(source.Page)); !errors.Is(err, source.ErrMissing) {
-			t.Fatalf("error %v", err)
-		}
+		must.Fail(t, s.Read(t.Context(), source.Query{Limit: 1}, new(source.Page)), source.ErrMissing)
 		b.app = openApp(t, b.path, wal)
 		b.exec(t, "CREATE TABLE t (id INTEGER PRIMARY KEY); INSERT INTO t VALUES (1)")
 		sourcetest.Holds(t, s, 1)
@@ -101,9 +99,7 @@ func TestFile(t *testing.T) {
 		must.OK(t, os.WriteFile(path, []byte(strings.Repeat("this is not a database ", 500)), 0o600))
 		s := open(t, path)
 		sourcetest.Refused(t, s.Shard(events), source.ErrUnfit, "no SQLite database")
-		if err := s.Ready(t.Context()); !errors.Is(err, source.ErrUnfit) {
-			t.Fatalf("ready: error %v", err)
-		}
+		must.Fail(t, s.Ready(t.Context()), source.ErrUnfit)
 	})
 	t.Run("that is damaged is refused", func(t *testing.T) {
 		b := newBase(t, rollback)

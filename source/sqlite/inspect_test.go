@@ -11,6 +11,7 @@ import (
 	"example.org/bridge/internal/inspect"
 	"example.org/bridge/source"
 	"example.org/bridge/source/sourcetest"
+	"example.org/bridge/tests/must"
 )
 
 const healthy = `CREATE TABLE t (id INTEGER PRIMARY KEY AUTOINCREMENT, a TEXT NOT NULL, b TEXT NOT NULL, state TEXT,
@@ -181,9 +182,7 @@ func TestAlteredTable(t *testing.T) {
 	t.Run("a table that lost its unique index stops the shard", func(t *testing.T) {
 		b, s := altered(t)
 		b.exec(t, "BEGIN; CREATE TABLE new AS SELECT * FROM t; DROP TABLE t; ALTER TABLE new RENAME TO t; COMMIT")
-		if err := s.Read(t.Context(), source.Query{Limit: 9}, new(source.Page)); !errors.Is(err, source.ErrUnfit) {
-			t.Fatalf("error %v", err)
-		}
+		must.Fail(t, s.Read(t.Context(), source.Query{Limit: 9}, new(source.Page)), source.ErrUnfit)
 		b.exec(t, "CREATE TABLE new (id INTEGER PRIMARY KEY, name, n, at DATETIME); INSERT INTO new SELECT * FROM t; DROP TABLE t; ALTER TABLE new RENAME TO t")
 		sourcetest.Holds(t, s, 1)
 	})

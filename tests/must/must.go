@@ -1,6 +1,10 @@
 package must
 
-import "time"
+import (
+	"errors"
+	"strings"
+	"time"
+)
 
 // T is a test, of its goroutine.
 type T interface {
@@ -23,6 +27,18 @@ func Get[V any](v V, err error) func(t T) V {
 		t.Helper()
 		OK(t, err)
 		return v
+	}
+}
+
+// Fail ends a test unless err is an error that is each one of want, or says it where that is a
+// text.
+func Fail(t T, err error, want ...any) {
+	t.Helper()
+	for _, w := range want {
+		target, is := w.(error)
+		if err == nil || is && !errors.Is(err, target) || !is && !strings.Contains(err.Error(), w.(string)) {
+			t.Fatalf("the error is %v, want %v", err, w)
+		}
 	}
 }
 

@@ -105,9 +105,7 @@ func kill(t *testing.T, c *exec.Cmd, after int, opened func()) (lines []string) 
 			}
 		}
 	}
-	if err := c.Wait(); err == nil || !strings.Contains(err.Error(), "killed") {
-		t.Errorf("the child ended by itself: %v", err)
-	}
+	must.Fail(t, c.Wait(), "killed")
 	return lines
 }
 
@@ -349,13 +347,9 @@ func TestAFolderThatIsRemoved(t *testing.T) {
 			s := must.Get(Open(t.Context(), path, Options{Log: slog.New(slog.NewTextHandler(&log, nil))}))(t)
 			must.OK(t, s.Apply(t.Context(), storetest.CrashBatch(1, crashSize)))
 			harm(t, path)
-			if err := s.Sync(t.Context()); !errors.Is(err, store.ErrDamaged) {
-				t.Fatalf("a sync returns %v", err)
-			}
+			must.Fail(t, s.Sync(t.Context()), store.ErrDamaged)
 			<-s.Damaged()
-			if err := s.Close(); !errors.Is(err, store.ErrDamaged) {
-				t.Errorf("it is closed: %v", err)
-			}
+			must.Fail(t, s.Close(), store.ErrDamaged)
 			if n := strings.Count(log.String(), "\n"); n > 5 {
 				t.Errorf("%d lines are logged:\n%.2000s", n, log.String())
 			}
@@ -379,9 +373,7 @@ func TestADiskThatIsAway(t *testing.T) {
 			must.OK(t, err)
 			must.OK(t, s.Apply(t.Context(), storetest.CrashBatch(1, crashSize)))
 			away.Store(true)
-			if err := s.Sync(t.Context()); !errors.Is(err, store.ErrOutage) {
-				t.Errorf("a sync returns %v", err)
-			}
+			must.Fail(t, s.Sync(t.Context()), store.ErrOutage)
 			away.Store(false)
 			for err = store.ErrOutage; errors.Is(err, store.ErrOutage); {
 				err = s.Sync(t.Context())

@@ -100,9 +100,7 @@ func TestWhatCannotBeOpened(t *testing.T) {
 				t.Errorf("found %+v", found)
 			}
 			_, err := Open(t.Context(), path, Options{})
-			if !errors.Is(err, c.err) || !strings.Contains(err.Error(), c.reason) {
-				t.Fatalf("Open returns %v", err)
-			}
+			must.Fail(t, err, c.err, c.reason)
 			if c.err != store.ErrSetAside {
 				if !maps.Equal(files(t, path), before) {
 					t.Error("it was changed")
@@ -165,27 +163,19 @@ func TestDamageThatIsReadLaterIsNamedAndSetAsideAtTheNextOpen(t *testing.T) {
 	s, err := Open(t.Context(), path, Options{})
 	if err == nil {
 		_, err = storetest.Prefix(s, 20<<10)
-		if !errors.Is(err, store.ErrDamaged) || !strings.Contains(err.Error(), path) {
-			t.Fatalf("a damaged table is read: %v", err)
-		}
-		if err := s.Apply(t.Context(), storetest.CrashBatch(26, 1)); !errors.Is(err, store.ErrDamaged) {
-			t.Errorf("a damaged store applies: %v", err)
-		}
+		must.Fail(t, err, store.ErrDamaged, path)
+		must.Fail(t, s.Apply(t.Context(), storetest.CrashBatch(26, 1)), store.ErrDamaged)
 		select {
 		case <-s.Damaged():
 		default:
 			t.Error("a damaged store does not say so")
 		}
-		if err := s.Close(); !errors.Is(err, store.ErrDamaged) {
-			t.Errorf("a damaged store is closed: %v", err)
-		}
+		must.Fail(t, s.Close(), store.ErrDamaged)
 		mustFind(t, path, inspect.CheckpointCorrupt)
 		return
 	}
 	// The names are in the damaged part: Open has read it.
-	if !errors.Is(err, store.ErrSetAside) {
-		t.Fatal(err)
-	}
+	must.Fail(t, err, store.ErrSetAside)
 }
 
 func TestAFolderThatCannotBeMadeIsNamed(t *testing.T) {

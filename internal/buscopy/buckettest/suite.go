@@ -126,9 +126,7 @@ func cancelled(t *testing.T, open func() buscopy.Bucket) {
 	cause := errors.New("no longer")
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(cause)
-	if err := b.Put(ctx, "k.1", []byte("1")); !errors.Is(err, cause) {
-		t.Errorf("Put returns %v", err)
-	}
+	must.Fail(t, b.Put(ctx, "k.1", []byte("1")), cause)
 	if _, err := b.Entries(ctx, "k."); !errors.Is(err, cause) {
 		t.Errorf("Entries returns %v", err)
 	}
