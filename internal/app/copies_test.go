@@ -270,8 +270,7 @@ func TestABusThatCannotBeReadBack(t *testing.T) {
 	h.stop()
 	h.unreadable = true
 	h.start()
-	row := h.insert("d_0", "M", "active")
-	h.published("M", "active")
+	row := h.publishes("d_0", "M", "active")
 	first := h.app.Daemon().Status()
 	h.restart(false)
 	h.update("d_0", row, "M", "changed")
@@ -290,8 +289,7 @@ func TestABusThatCannotBeReadBack(t *testing.T) {
 func TestAStreamThatCannotCatchUp(t *testing.T) {
 	t.Parallel()
 	h := newHousehold(t, "x.moves")
-	h.insert("d_0", "M", "active")
-	h.published("M", "active")
+	h.publishes("d_0", "M", "active")
 	h.cfg.Streams[0].Key = []string{"state"}
 	h.restart(true)
 	h.insert("d_0", "N", "other")
@@ -312,10 +310,8 @@ func TestAStreamThatCannotCatchUp(t *testing.T) {
 func TestAllMessagesHaveExpired(t *testing.T) {
 	t.Parallel()
 	h := newHousehold(t, "x.moves")
-	h.insert("d_0", "M", "active")
-	h.published("M", "active")
-	h.insert("d_1", "N", "active")
-	h.published("N", "active")
+	h.publishes("d_0", "M", "active")
+	h.publishes("d_1", "N", "active")
 	h.bus.Expire("x.moves", 2)
 	warns := func() bool {
 		return strings.Contains(h.log.String(), `level=WARN msg="all messages of the stream have expired: whether this is the database that they were read from is not known" stream=moves`)

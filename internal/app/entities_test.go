@@ -49,8 +49,7 @@ func TestAnEntityIsShown(t *testing.T) {
 	if got := h.entity("a"); got != "" {
 		t.Errorf("before it is there: %s", got)
 	}
-	id := h.insert("d_1", "a", "here")
-	h.published("a", "here")
+	id := h.publishes("d_1", "a", "here")
 	h.eventually("it is shown", func() bool { return h.entity("a") == "here" })
 	e, err := h.app.Daemon().Entity(t.Context(), httpapi.EntityQuery{Stream: "moves", Key: "a"})
 	if m := h.bus.Messages("moves"); err != nil || e.Shard != "d_1" || e.Changed || e.Event != m[len(m)-1].ID {

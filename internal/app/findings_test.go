@@ -267,8 +267,7 @@ func TestACheckBesideABridge(t *testing.T) {
 	h := newHousehold(t, "moves")
 	h.cfg.Standby, h.cfg.CheckpointTopic = config.Standby{Group: "g", Timeout: groupTimeout}, "progress"
 	h.restart(false)
-	h.insert("d_0", "M", "one")
-	h.published("M", "one")
+	h.publishes("d_0", "M", "one")
 	const want = "toybus: prints events; standby group g.0; progress in progress"
 	if text := strings.Join(strings.Fields(check.Text(Examine(t.Context(), h.cfg), false)), " "); !strings.Contains(text, want) || strings.Contains(text, "another database") {
 		t.Errorf("it says %s", text)

@@ -210,6 +210,14 @@ func (h *household) published(name, state string) {
 	h.eventually(name+" is "+state, func() bool { return h.folded()[name] == state })
 }
 
+// publishes inserts a row, and waits until it is published.
+func (h *household) publishes(table, name, state string) (id uint64) {
+	h.t.Helper()
+	id = h.insert(table, name, state)
+	h.published(name, state)
+	return id
+}
+
 // saved waits until the rows are in the books of bridge, and not on the bus alone: a reconcile that
 // begins before does not know what it would miss.
 func (h *household) saved() {

@@ -81,8 +81,7 @@ func TestFullList(t *testing.T) {
 		h.insert("a/shop.t", "a2", "new")
 		h.saved()
 		h.restart(false)
-		h.insert("a/shop.t", "a8", "old")
-		h.published("a8", "old")
+		h.publishes("a/shop.t", "a8", "old")
 		if own := h.shard("a/shop.t").Republish; own.State != stream.RepublishDone {
 			t.Errorf("the table of a list that has ended: %+v", own)
 		}
@@ -239,8 +238,7 @@ func TestFullListBesideDeadLetters(t *testing.T) {
 	h.halfListed()
 	h.tables["a/shop.t"].Delete(1)
 	h.insert("a/shop.t", "a1", "old")
-	h.insert("a/shop.t", "a4", "old")
-	h.published("a4", "old")
+	h.publishes("a/shop.t", "a4", "old")
 	h.away.Delete("b")
 	h.list(stream.RepublishDone)
 	if refused := h.shard("a/shop.t").Republish.Refused; refused != 1 {

@@ -18,12 +18,10 @@ import (
 var moves = map[string]func(h *household, row uint64, meanwhile func()){
 	"an entity goes to another table and comes back as it was": func(h *household, row uint64, meanwhile func()) {
 		h.tables["d_0"].Delete(row)
-		second := h.insert("d_1", "M", "moved")
-		h.published("M", "moved")
+		second := h.publishes("d_1", "M", "moved")
 		meanwhile()
 		h.tables["d_1"].Delete(second)
-		h.insert("d_0", "M", "active")
-		h.published("M", "active")
+		h.publishes("d_0", "M", "active")
 	},
 	"while the bus stands still, a row changes, and its entity goes to another table": func(h *household, row uint64, meanwhile func()) {
 		release := h.bus.Pause(0)
@@ -75,8 +73,7 @@ var moves = map[string]func(h *household, row uint64, meanwhile func()){
 		h.published("M", "older")
 	},
 	"an entity goes, and then its second row": func(h *household, row uint64, meanwhile func()) {
-		second := h.insert("d_1", "M", "moved")
-		h.published("M", "moved")
+		second := h.publishes("d_1", "M", "moved")
 		h.saved()
 		h.tables["d_0"].Delete(row)
 		meanwhile()
@@ -102,8 +99,7 @@ func TestEntitiesThatMove(t *testing.T) {
 					h := newHousehold(t, topic)
 					h.insert("d_0", "stays 0", "active")
 					h.insert("d_1", "stays 1", "active")
-					row := h.insert("d_0", "M", "active")
-					h.published("M", "active")
+					row := h.publishes("d_0", "M", "active")
 					life(h, row, func() { meanwhile(h) })
 					h.compare()
 				})

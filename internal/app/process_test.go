@@ -264,8 +264,7 @@ func TestAShutdownDuringAReload(t *testing.T) {
 	defer cancel()
 	ended, reloaded := make(chan error, 1), make(chan error, 1)
 	go func() { ended <- p.Run(ctx) }()
-	h.insert("d_0", "M", "one")
-	h.published("M", "one")
+	h.publishes("d_0", "M", "one")
 	release := h.bus.Pause(0)
 	h.sent(func() { h.insert("d_0", "N", "one") })
 	go func() {
@@ -296,8 +295,7 @@ func TestAReloadThatOpensNoApp(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error, 1)
 		go func() { ended <- p.Run(ctx) }()
-		h.insert("d_0", "M", "one")
-		h.published("M", "one")
+		h.publishes("d_0", "M", "one")
 		if h.refuses.Store(refuses); !goesOn {
 			time.AfterFunc(time.Second, cancel)
 		}
@@ -305,8 +303,7 @@ func TestAReloadThatOpensNoApp(t *testing.T) {
 			t.Errorf("refused %d times: %v", refuses, err)
 		}
 		if goesOn {
-			h.insert("d_0", "N", "one")
-			h.published("N", "one")
+			h.publishes("d_0", "N", "one")
 			cancel()
 		}
 		if err := <-ended; errors.Is(err, errRefused) == goesOn {
@@ -326,8 +323,7 @@ func TestASupersededProcessIsReloaded(t *testing.T) {
 	h := newHousehold(t, "moves")
 	p := h.process()
 	t.Cleanup(start(t, p))
-	h.insert("d_0", "M", "one")
-	h.published("M", "one")
+	h.publishes("d_0", "M", "one")
 	h.store = storememory.New()
 	h.start()
 	h.published("M", "one")
@@ -364,8 +360,7 @@ func TestAReloadInAGroupReconcilesNothing(t *testing.T) {
 	h.cfg.Standby = config.Standby{Group: "g", Timeout: groupTimeout}
 	p := h.process()
 	t.Cleanup(start(t, p))
-	h.insert("d_0", "M", "one")
-	h.published("M", "one")
+	h.publishes("d_0", "M", "one")
 	reconciles := func() (is bool) {
 		a := p.now.Load()
 		for i, sh := range a.shards {
@@ -380,8 +375,7 @@ func TestAReloadInAGroupReconcilesNothing(t *testing.T) {
 		return !slices.ContainsFunc(a.shards, func(sh *shard.Shard) bool { _, due := sh.ReconcileDue(); return due })
 	})
 	must.Get(p.Reload(t.Context()))(t)
-	h.insert("d_0", "N", "two")
-	h.published("N", "two")
+	h.publishes("d_0", "N", "two")
 	if reconciles() {
 		t.Error("the tables are compared again")
 	}

@@ -83,11 +83,9 @@ func TestAServerThatIsAwayStopsItsTables(t *testing.T) {
 			s := newServers(t)
 			s.filled()
 			s.away.Store("b", true)
-			s.insert("a/shop.t", "agnes", "while b is away")
-			s.published("agnes", "while b is away")
+			s.publishes("a/shop.t", "agnes", "while b is away")
 			s.restart(true)
-			s.insert("a/shop.t", "alma", "after a start")
-			s.published("alma", "after a start")
+			s.publishes("a/shop.t", "alma", "after a start")
 			s.eventually("the table of b says what it waits for", func() bool {
 				reason := string(s.shard("b/shop.t").Reason)
 				return strings.Contains(reason, "connection refused") && s.shard("a/shop.t").Reason == ""
@@ -103,11 +101,9 @@ func TestAServerThatIsAwayStopsItsTables(t *testing.T) {
 					t.Error(why)
 				}
 			} else {
-				s.insert("b/shop.t", "bruno", "behind it")
-				s.published("bruno", "behind it")
+				s.publishes("b/shop.t", "bruno", "behind it")
 			}
-			s.insert("a/shop.t", "aaron", "last")
-			s.published("aaron", "last")
+			s.publishes("a/shop.t", "aaron", "last")
 			s.nothingOfAnother()
 		})
 	}
@@ -184,8 +180,7 @@ func TestAServerWhoseTablesAreStoppedIsCompared(t *testing.T) {
 	s.away.Store("b", true)
 	a := must.Get(Open(t.Context(), Options{Config: s.cfg, Logger: textLogger(t.Output()), former: s.app.legacy()}))(t)
 	s.app, s.stop = a, start(t, a)
-	s.insert("a/shop.t", "agnes", "while b is away")
-	s.published("agnes", "while b is away")
+	s.publishes("a/shop.t", "agnes", "while b is away")
 	d, _ := a.sources.of("b/shop.t")
 	if a.sources.isAdmitted("moves", d) {
 		t.Fatal("it was compared while it is away")
@@ -231,8 +226,7 @@ func TestNoServerIsTheOne(t *testing.T) {
 				return
 			}
 			s.away.Delete("b")
-			s.insert("b/shop.t", "bruno", "b is back")
-			s.published("bruno", "b is back")
+			s.publishes("b/shop.t", "bruno", "b is back")
 		})
 	}
 }
@@ -325,8 +319,7 @@ func TestAnAliasIsComparedOnceItLeadsElsewhere(t *testing.T) {
 	})
 	s.tables["b/shop.t"].Move("c", false)
 	s.eventually("b is compared", func() bool { return says("b/shop.t", "another database") })
-	s.insert("a/shop.t", "agnes", "a goes on")
-	s.published("agnes", "a goes on")
+	s.publishes("a/shop.t", "agnes", "a goes on")
 	s.nothingOfAnother()
 }
 
@@ -409,8 +402,7 @@ func TestATableOfReleasesOfAnotherName(t *testing.T) {
 			move(named, "shop.t", "a/shop.t")
 			s.tables["a/shop.t"].Commit(open)
 			s.published("olga", "is late")
-			s.insert("a/shop.t", "alma", "last")
-			s.published("alma", "last")
+			s.publishes("a/shop.t", "alma", "last")
 			if !lost {
 				move(unnamed, "a/shop.t", "shop.t")
 			}

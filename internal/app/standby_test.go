@@ -83,8 +83,7 @@ func begunGroup(t *testing.T) (*group, *process) {
 	g := newGroup(t)
 	a := g.join(nil)
 	g.works(a)
-	g.insert("d_0", "M", "one")
-	g.published("M", "one")
+	g.publishes("d_0", "M", "one")
 	return g, a
 }
 
@@ -108,11 +107,9 @@ func TestAStandbyThatBeganEmptyPollsWhatWasOpen(t *testing.T) {
 		// By its time the second cursor does not see it.
 		open := table.Open("late", "one", "2000-01-01 00:00:00.000000")
 		table.Skip(150_000)
-		g.insert("d_0", "N", "one")
-		g.published("N", "one")
+		g.publishes("d_0", "N", "one")
 		table.Skip(150_000)
-		g.insert("d_0", "O", "one")
-		g.published("O", "one")
+		g.publishes("d_0", "O", "one")
 		g.eventually("the one that waits has read it", func() bool { return b.Daemon().Status().Streams[0].CatchUp.Messages == 3 })
 		for _, one := range b.Daemon().Status().Streams[0].Shards {
 			if !one.LastPoll.IsZero() {
