@@ -7,6 +7,7 @@ import (
 	"errors"
 	"io"
 	"log/slog"
+	"maps"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -197,13 +198,11 @@ func TestAPanicOfAnInspectionIsAFinding(t *testing.T) {
 func TestWarningsAtTheStart(t *testing.T) {
 	s := apptest.NewShop(t)
 	s.Exec(t, "CREATE TABLE bills (id INTEGER PRIMARY KEY AUTOINCREMENT, gone INT)")
-	for name, value := range map[string]string{
+	maps.Copy(s.Env, configtest.Env{
 		"BRIDGE_STREAMS": "orders,bills", "BRIDGE_STREAM_BILLS_TABLE": "bills", "BRIDGE_STREAM_BILLS_KIND": "release",
 		"BRIDGE_STREAM_BILLS_DELETED": "gone", "BRIDGE_STREAM_BILLS_TIME_ZONE": "Asia/Shanghai", "BRIDGE_STREAM_ORDERS_TIME_ZONE": "Asia/Shanghai",
 		"BRIDGE_NATS_NKEY": "x", "BRIDGE_NATS_CREDS": "x", "BRIDGE_KAFKA_TLS": "true", "BRIDGE_KAFKA_COMPRESSION": "gzip",
-	} {
-		s.Env[name] = value
-	}
+	})
 	want := []string{
 		"BRIDGE_KAFKA_COMPRESSION", "BRIDGE_KAFKA_TLS", "BRIDGE_NATS_CREDS", "BRIDGE_NATS_NKEY",
 		"BRIDGE_STREAM_ORDERS_TIME_ZONE", "BRIDGE_STREAM_BILLS_TIME_ZONE", "BRIDGE_STREAM_BILLS_DELETED",

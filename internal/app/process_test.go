@@ -86,10 +86,10 @@ func TestAReload(t *testing.T) {
 			}
 		}
 	}()
-	both := map[string]string{"BRIDGE_STREAMS": "bills,orders", "BRIDGE_STREAM_BILLS_TABLE": "bills", "BRIDGE_STREAM_BILLS_KIND": "release"}
-	for name, value := range both {
-		s.Env[name] = value
-	}
+	orders, bills := s.Env, configtest.Env{"BRIDGE_STREAMS": "bills", "BRIDGE_STREAM_BILLS_TABLE": "bills", "BRIDGE_STREAM_BILLS_KIND": "release"}
+	s.Env = maps.Clone(orders)
+	maps.Copy(s.Env, bills)
+	s.Env["BRIDGE_STREAMS"] = "bills,orders"
 	done, err := client.Reload(t.Context())
 	if err != nil || strings.Join(done.Streams, " ") != "bills orders" || done.Shards != 2 {
 		t.Fatalf("%+v, %v", done, err)
@@ -97,9 +97,7 @@ func TestAReload(t *testing.T) {
 	r.published(t, "bills", 2)
 	r.published(t, "orders", 60)
 
-	delete(s.Env, "BRIDGE_STREAM_ORDERS_TABLE")
-	delete(s.Env, "BRIDGE_STREAM_ORDERS_KIND")
-	delete(s.Env, "BRIDGE_STREAM_ORDERS_KEY")
+	maps.DeleteFunc(s.Env, func(name, _ string) bool { return strings.HasPrefix(name, "BRIDGE_STREAM_ORDERS_") })
 	s.Env["BRIDGE_STREAMS"] = "bills"
 	if done, err := client.Reload(t.Context()); err != nil || done.Shards != 1 {
 		t.Fatalf("%+v, %v", done, err)
@@ -108,10 +106,7 @@ func TestAReload(t *testing.T) {
 	if got := r.Daemon().Status().Streams; len(got) != 1 || got[0].Name != "bills" {
 		t.Errorf("without orders: %+v", got)
 	}
-	s.Env["BRIDGE_STREAMS"], s.Env["BRIDGE_STREAM_ORDERS_TABLE"] = "orders", "orders"
-	s.Env["BRIDGE_STREAM_ORDERS_KIND"], s.Env["BRIDGE_STREAM_ORDERS_KEY"] = "capability", "name"
-	delete(s.Env, "BRIDGE_STREAM_BILLS_TABLE")
-	delete(s.Env, "BRIDGE_STREAM_BILLS_KIND")
+	s.Env = orders
 	must.Get(client.Reload(t.Context()))(t)
 	r.published(t, "orders", 61)
 	if rows := r.Daemon().Status().Streams[0].Shards[0].Published.Rows; rows != 1 {
