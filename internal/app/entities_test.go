@@ -101,12 +101,9 @@ func TestWhatIsNotShown(t *testing.T) {
 // TestEachTableShowsItsEntities where the id is the key: one is named with its table.
 func TestEachTableShowsItsEntities(t *testing.T) {
 	t.Parallel()
-	one := &shown{appStream: &appStream{}}
-	h := newServed(t)
-	one.appStream.Stream = h.app.streams[0].Stream
-	byTable := *one.Stream
+	byTable := *newServed(t).app.streams[0].Stream
 	byTable.Key = nil
-	one.appStream.Stream = &byTable
+	one := &shown{appStream: &appStream{Stream: &byTable}}
 	if _, err := one.table(""); !errors.Is(err, httpapi.ErrBadQuery) || !strings.Contains(err.Error(), "shard=d_0") {
 		t.Errorf("without a table: %v", err)
 	}

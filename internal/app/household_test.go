@@ -147,9 +147,10 @@ func newHousehold(t *testing.T, topic string) *household {
 	return h
 }
 
-// newServers has the table shop.t on the servers a and b, where entities by name have a state.
-func newServers(t *testing.T) *household {
-	h := emptyHousehold(t, serversEnv("BRIDGE_STREAM_MOVES_TABLE", "a/shop.t,b/shop.t"))
+// newServers has the table shop.t on the servers a and b, where entities by name have a state, and
+// further variables.
+func newServers(t *testing.T, pairs ...string) *household {
+	h := emptyHousehold(t, serversEnv(append(pairs, "BRIDGE_STREAM_MOVES_TABLE", "a/shop.t,b/shop.t")...))
 	h.newShop("a")
 	h.newShop("b")
 	h.topics = []string{"moves"}

@@ -207,11 +207,7 @@ func TestFullListOfWhatTheBusSays(t *testing.T) {
 // TestFullListBesideDeadLetters: an entity of which the bus has refused the first event is in no
 // list, and no list ends where the bus may have an older event of one that was refused.
 func TestFullListBesideDeadLetters(t *testing.T) {
-	h := emptyHousehold(t, serversEnv("BRIDGE_STREAM_MOVES_TABLE", "a/shop.t,b/shop.t", "BRIDGE_STREAM_MOVES_DEAD_LETTER", "dead", "BRIDGE_STREAM_MOVES_DEAD_LETTER_LIMIT", "3"))
-	h.newShop("a")
-	h.newShop("b")
-	h.topics = []string{"moves"}
-	h.bus.Create("moves")
+	h := newServers(t, "BRIDGE_STREAM_MOVES_DEAD_LETTER", "dead", "BRIDGE_STREAM_MOVES_DEAD_LETTER_LIMIT", "3")
 	h.bus.Create("dead")
 	h.bus.Reject(func(m *sink.Message) string {
 		if m.Destination == "moves" && strings.Contains(string(m.Value), "bad") {
