@@ -181,8 +181,8 @@ func (p *Publisher) CaughtUp(limit time.Duration, what string) time.Duration {
 	p.T.Helper()
 	begun, heads := time.Now(), p.heads()
 	Until(p.T, limit, what, func() any {
-		if behind := p.behind(heads); len(behind) > 0 || !p.isReady() {
-			return behind
+		if wrong := append(p.behind(heads), p.unready()...); len(wrong) > 0 {
+			return wrong
 		}
 		return nil
 	})

@@ -3,6 +3,7 @@ package world
 import (
 	"fmt"
 	"math/rand/v2"
+	"net/http"
 	"slices"
 	"time"
 
@@ -58,8 +59,16 @@ func (p *Publisher) of(stream string) *Daemon {
 	return p.processes()[i]
 }
 
-func (p *Publisher) isReady() bool {
-	return !slices.ContainsFunc(p.processes(), func(d *Daemon) bool { return !d.isReady() })
+func (p *Publisher) isReady() bool { return len(p.unready()) == 0 }
+
+// unready returns what the processes that are not ready say of it.
+func (p *Publisher) unready() (said []string) {
+	for _, d := range p.processes() {
+		if code, body := d.Get("/readyz"); code != http.StatusOK {
+			said = append(said, fmt.Sprintf("%s: /readyz is %d: %s", d.addr, code, body))
+		}
+	}
+	return said
 }
 
 // Ready waits until all processes are ready.
