@@ -1,7 +1,6 @@
 package jetstream_test
 
 import (
-	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -26,9 +25,7 @@ func TestAClaimThatIsGone(t *testing.T) {
 	s := open(t, options)
 	sinktest.Deliver(t, s, nil, messages(options.Stream+".a", "before", 10, 3))
 	must.OK(t, stream.Purge(t.Context()))
-	if _, err := s.Publish(sinktest.Deadline(t), messages(options.Stream+".a", "after", 10, 3)); !errors.Is(err, sink.ErrUnknownOutcome) {
-		t.Errorf("it publishes with %v", err)
-	}
+	must.Fail(t, must.Err(s.Publish(sinktest.Deadline(t), messages(options.Stream+".a", "after", 10, 3))), sink.ErrUnknownOutcome)
 	must.Fail(t, s.Fence(sinktest.Deadline(t)), sink.ErrFenced, "start bridge again")
 	again := messages(options.Stream+".a", "again", 10, 3)
 	sinktest.Deliver(t, open(t, options), nil, again)
@@ -57,9 +54,7 @@ func TestAClaimOnAFormerStream(t *testing.T) {
 	config.Subjects = []string{name + ".>"}
 	stream = remake(t, server.JetStream(t), config)
 	sinktest.MustFence(t, open(t, options))
-	if _, err := s.Publish(sinktest.Deadline(t), messages(name+".b", "late", 1, 1)); !errors.Is(err, sink.ErrFenced) {
-		t.Errorf("it publishes with %v", err)
-	}
+	must.Fail(t, must.Err(s.Publish(sinktest.Deadline(t), messages(name+".b", "late", 1, 1))), sink.ErrFenced)
 	if info, err := stream.Info(t.Context()); err != nil || info.State.LastSeq != 1 {
 		t.Errorf("%+v, %v", info, err)
 	}

@@ -108,8 +108,7 @@ func TestRead(t *testing.T) {
 		for name, retention := range map[string]natsjs.RetentionPolicy{"INTEREST": natsjs.InterestPolicy, "WORK": natsjs.WorkQueuePolicy} {
 			broker.CreateStream(t, natsjs.StreamConfig{Name: name, Retention: retention})
 			s := open(t, jetstream.Options{Connection: at(broker.URL(), name)})
-			_, err := s.Read(sinktest.Deadline(t), sink.Span{TP: name, To: sink.NoEnd}, func(*sink.Stored) error { return nil })
-			must.Fail(t, err, sink.ErrUnreadable, name)
+			must.Fail(t, must.Err(s.Read(sinktest.Deadline(t), sink.Span{TP: name, To: sink.NoEnd}, func(*sink.Stored) error { return nil })), sink.ErrUnreadable, name)
 		}
 	})
 	t.Run("knows whether the stream removes messages by its own rules", func(t *testing.T) {
@@ -166,9 +165,7 @@ func TestRead(t *testing.T) {
 		s := open(t, jetstream.Options{
 			Connection: jetstream.Connection{URLs: []string{"nats://127.0.0.1:1"}, Stream: name, GiveUpAfter: 300 * time.Millisecond},
 		})
-		if _, err := s.TPs(sinktest.Deadline(t), nil); err == nil || !strings.Contains(err.Error(), "connect to nats://127.0.0.1:1") {
-			t.Error(err)
-		}
+		must.Fail(t, must.Err(s.TPs(sinktest.Deadline(t), nil)), "connect to nats://127.0.0.1:1")
 		must.Fail(t, s.Ready(sinktest.Deadline(t)), "no connection to NATS")
 		s = open(t, jetstream.Options{
 			Connection: jetstream.Connection{URLs: []string{broker.URL()}, Stream: name, GiveUpAfter: 300 * time.Millisecond},

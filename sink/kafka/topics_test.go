@@ -169,9 +169,7 @@ func TestWhetherATopicIsCompacted(t *testing.T) {
 		t.Parallel()
 		c := fake(t)
 		s := open(t, kafka.Options{Connection: kafka.Connection{Brokers: c.ListenAddrs(), GiveUpAfter: 50 * time.Millisecond}})
-		if _, err := s.Compaction(sinktest.Deadline(t), "missing"); err == nil || !strings.Contains(err.Error(), "missing does not exist") {
-			t.Errorf("got %v", err)
-		}
+		must.Fail(t, must.Err(s.Compaction(sinktest.Deadline(t), "missing")), "missing does not exist")
 	})
 }
 

@@ -54,15 +54,11 @@ func TestALateRequestOfADeadProcess(t *testing.T) {
 		initialise(t, k, opts.TransactionalID, 60_001)
 	}
 	batch := series(topic, "k", 30, 10, 3)
-	if _, err := s.Publish(sinktest.Deadline(t), batch); !errors.Is(err, sink.ErrUnknownOutcome) {
-		t.Errorf("the batch behind the request ends with %v", err)
-	}
+	must.Fail(t, must.Err(s.Publish(sinktest.Deadline(t), batch)), sink.ErrUnknownOutcome)
 	sinktest.Deliver(t, s, []string{topic}, batch)
 	once(t, topic, k.Brokers(), append(sent, batch...))
 	initialise(t, k, opts.TransactionalID, 60_002)
-	if _, err := s.Publish(sinktest.Deadline(t), series(topic, "z", 0, 3, 3)); !errors.Is(err, sink.ErrUnknownOutcome) {
-		t.Errorf("the batch behind a takeover ends with %v", err)
-	}
+	must.Fail(t, must.Err(s.Publish(sinktest.Deadline(t), series(topic, "z", 0, 3, 3))), sink.ErrUnknownOutcome)
 	must.Fail(t, s.Fence(sinktest.Deadline(t)), sink.ErrFenced)
 }
 
@@ -98,9 +94,7 @@ func TestCloseEndsATransaction(t *testing.T) {
 				})
 			}
 		})
-		if _, err := s.Publish(sinktest.Deadline(t), series(topic, "k", 0, 10, 3)); !errors.Is(err, sink.ErrClosed) {
-			t.Errorf("the batch ends with %v", err)
-		}
+		must.Fail(t, must.Err(s.Publish(sinktest.Deadline(t), series(topic, "k", 0, 10, 3))), sink.ErrClosed)
 		must.OK(t, <-closed)
 		if state := stateOf(t, k, id); state != "Empty" && state != "CompleteAbort" && state != "CompleteCommit" {
 			t.Errorf("the transaction is %s", state)

@@ -2,7 +2,6 @@ package kafka_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -207,9 +206,7 @@ func TestACoordinatorThatInitialisesAndDeniesIt(t *testing.T) {
 			sent := series("one", "before", 0, 5, 2)
 			sinktest.MustPublish(t, s, sent)
 			c.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.EndTxn}, TopLevel: true, Err: kerr.InvalidTxnState})
-			if _, err := s.Publish(sinktest.Deadline(t), series("one", "doubtful", 0, 5, 2)); !errors.Is(err, sink.ErrUnknownOutcome) {
-				t.Errorf("the batch in doubt ends with %v", err)
-			}
+			must.Fail(t, must.Err(s.Publish(sinktest.Deadline(t), series("one", "doubtful", 0, 5, 2))), sink.ErrUnknownOutcome)
 			sinktest.MustFence(t, s)
 			after := series("one", "after", 0, 5, 2)
 			sinktest.MustPublish(t, s, after)

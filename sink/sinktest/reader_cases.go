@@ -137,12 +137,8 @@ func readClosed(t *testing.T, f ReaderFixture) {
 		return nil
 	})
 	must.Fail(t, err, sink.ErrClosed)
-	if _, err := f.Reader.TPs(Deadline(t), []string{f.Destination}); !errors.Is(err, sink.ErrClosed) {
-		t.Errorf("TPs returns %v, want ErrClosed", err)
-	}
-	if _, err := f.Reader.Read(Deadline(t), s, noMessage); !errors.Is(err, sink.ErrClosed) {
-		t.Errorf("Read returns %v, want ErrClosed", err)
-	}
+	must.Fail(t, must.Err(f.Reader.TPs(Deadline(t), []string{f.Destination})), sink.ErrClosed)
+	must.Fail(t, must.Err(f.Reader.Read(Deadline(t), s, noMessage)), sink.ErrClosed)
 }
 
 func readGone(t *testing.T, f ReaderFixture) {
@@ -169,9 +165,7 @@ func readGone(t *testing.T, f ReaderFixture) {
 	ctx := Deadline(t)
 	for _, s := range gone {
 		reading.Go(func() {
-			if _, err := f.Reader.Read(ctx, s, noMessage); !errors.Is(err, sink.ErrGone) {
-				t.Errorf("Read of %+v returns %v, want ErrGone", s, err)
-			}
+			must.Fail(t, must.Err(f.Reader.Read(ctx, s, noMessage)), sink.ErrGone)
 		})
 	}
 	reading.Wait()

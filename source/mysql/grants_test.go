@@ -53,9 +53,7 @@ func testGrants(t *testing.T, product testenv.Product) {
 		}
 		b.exec(t, "REVOKE SELECT ON t FROM "+strings.ReplaceAll(b.name, "bridge_test", "u")+"@'%'")
 		sourcetest.Refused(t, s, source.ErrDenied)
-		if _, err := s.NextID(t.Context()); !errors.Is(err, source.ErrDenied) {
-			t.Fatalf("next id without the grant: error %v", err)
-		}
+		must.Fail(t, must.Err(s.NextID(t.Context())), source.ErrDenied)
 	})
 	t.Run("a column that EXCLUDE names need not be granted", func(t *testing.T) {
 		src := b.login(t, "SELECT (id, name, at) ON t", "INSERT (doc) ON t")
@@ -268,9 +266,7 @@ func testUnfitTables(t *testing.T, product testenv.Product) {
 	t.Run("a table without a database", func(t *testing.T) {
 		s := open(t, b.server.URL("", "", "")).Shard(source.Spec{Table: "fit", ID: "id"})
 		sourcetest.Refused(t, s, source.ErrMissing, "database.table")
-		if _, err := s.NextID(t.Context()); !errors.Is(err, source.ErrMissing) {
-			t.Fatalf("next id: error %v", err)
-		}
+		must.Fail(t, must.Err(s.NextID(t.Context())), source.ErrMissing)
 	})
 	t.Run("a missing database", func(t *testing.T) {
 		sourcetest.Refused(t, b.source.Shard(source.Spec{Table: "nowhere.t", ID: "id"}), source.ErrMissing)

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"example.org/bridge/source"
+	"example.org/bridge/tests/must"
 )
 
 func rowsOf(ids ...uint64) []Row {
@@ -310,9 +311,7 @@ func testMissing(t *testing.T, f Fixture) {
 		change(&sp)
 		Refused(t, f.Source.Shard(sp), source.ErrMissing, "absent")
 	}
-	if _, err := f.Source.Shard(spec(table + "_absent")).NextID(t.Context()); !errors.Is(err, source.ErrMissing) {
-		t.Errorf("next id: error %v", err)
-	}
+	must.Fail(t, must.Err(f.Source.Shard(spec(table+"_absent")).NextID(t.Context())), source.ErrMissing)
 }
 
 func testConcurrent(t *testing.T, f Fixture) {

@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"context"
 	"database/sql"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -32,9 +31,7 @@ func TestFile(t *testing.T) {
 			_, err := s.NextID(t.Context())
 			sourcetest.Transient(t, err, nil)
 		}
-		if _, err := os.Stat(b.path); !errors.Is(err, os.ErrNotExist) {
-			t.Fatal("the reader made the file")
-		}
+		must.Fail(t, must.Err(os.Stat(b.path)), os.ErrNotExist)
 		// The application makes the file before the table.
 		must.OK(t, os.WriteFile(b.path, nil, 0o600))
 		must.Fail(t, s.Read(t.Context(), source.Query{Limit: 1}, new(source.Page)), source.ErrMissing)

@@ -42,6 +42,9 @@ func Fail(t T, err error, want ...any) {
 	}
 }
 
+// Err returns the error of a call, as in must.Fail(t, must.Err(os.Stat(name)), fs.ErrNotExist).
+func Err[V any](_ V, err error) error { return err }
+
 // Until waits until a look finds nothing wrong: nil or an empty text. It ends the test with what
 // the last one found. There are fewer looks the longer that takes, and where a look costs much.
 func Until(t T, limit time.Duration, what string, look func() (wrong any)) {

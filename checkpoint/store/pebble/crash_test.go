@@ -191,14 +191,10 @@ func TestAfterAKillThereIsAPrefixOfWholeBatches(t *testing.T) {
 func TestASecondProcessIsRefusedUntilTheFirstOneEnds(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "store")
 	kill(t, child("wait", path), 1, func() {
-		if _, err := Open(t.Context(), path, Options{LockWait: 30 * time.Millisecond}); !errors.Is(err, store.ErrLocked) {
-			t.Errorf("a second process gets %v", err)
-		}
+		must.Fail(t, must.Err(Open(t.Context(), path, Options{LockWait: 30 * time.Millisecond})), store.ErrLocked)
 	})
 	s := openTest(t, path)
-	if _, err := Open(t.Context(), path, Options{}); !errors.Is(err, store.ErrLocked) {
-		t.Errorf("a second Open gets %v", err)
-	}
+	must.Fail(t, must.Err(Open(t.Context(), path, Options{})), store.ErrLocked)
 	must.OK(t, s.Close())
 	openTest(t, path)
 }

@@ -167,18 +167,12 @@ func TestReadOnly(t *testing.T) {
 			t.Errorf("%s returns %v", name, err)
 		}
 	}
-	if _, err := Open(t.Context(), path, Options{}); !errors.Is(err, store.ErrLocked) {
-		t.Errorf("a store that is read is opened: %v", err)
-	}
+	must.Fail(t, must.Err(Open(t.Context(), path, Options{})), store.ErrLocked)
 	must.OK(t, errors.Join(first.Close(), second.Close(), second.Close()))
 	s := openTest(t, path)
-	if _, err := OpenReadOnly(t.Context(), path, Options{}); !errors.Is(err, store.ErrLocked) {
-		t.Errorf("a store that is open is read: %v", err)
-	}
+	must.Fail(t, must.Err(OpenReadOnly(t.Context(), path, Options{})), store.ErrLocked)
 	must.OK(t, s.Close())
-	if _, err := OpenReadOnly(t.Context(), filepath.Join(path, "none"), Options{}); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("without a store: %v", err)
-	}
+	must.Fail(t, must.Err(OpenReadOnly(t.Context(), filepath.Join(path, "none"), Options{})), fs.ErrNotExist)
 }
 
 func TestOpenOrReplace(t *testing.T) {

@@ -127,7 +127,5 @@ func cancelled(t *testing.T, open func() buscopy.Bucket) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(cause)
 	must.Fail(t, b.Put(ctx, "k.1", []byte("1")), cause)
-	if _, err := b.Entries(ctx, "k."); !errors.Is(err, cause) {
-		t.Errorf("Entries returns %v", err)
-	}
+	must.Fail(t, must.Err(b.Entries(ctx, "k.")), cause)
 }
