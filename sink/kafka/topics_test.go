@@ -85,9 +85,7 @@ func TestEachPartitionHasAFirstMessage(t *testing.T) {
 	for i := range batch {
 		batch[i].Value, batch[i].Schema, batch[i].Version, batch[i].Server, batch[i].State.Index = []byte("{}"), "0123456789ab", "1.0.0", "0 db/shop", uint32(i)
 	}
-	if out, err := s.Publish(t.Context(), batch); err != nil || !out.AllAcked() {
-		t.Fatalf("%d acknowledged: %v", out.Acked(), err)
-	}
+	sinktest.MustPublish(t, s, batch)
 	met := make(map[int32]int)
 	for _, r := range consume(t, "t", c.ListenAddrs()) {
 		for _, h := range r.Headers {
