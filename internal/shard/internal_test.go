@@ -9,7 +9,9 @@ import (
 
 	"golang.org/x/sync/semaphore"
 
+	"example.org/bridge/internal/null"
 	"example.org/bridge/sink"
+	"example.org/bridge/source"
 )
 
 func TestReasonsOfDeadLetters(t *testing.T) {
@@ -26,6 +28,43 @@ func TestReasonsOfDeadLetters(t *testing.T) {
 	got := shown.DeadLetters.Reasons
 	if len(got) != mostReasons+1 || got[0] != (DeadLetterCount{otherReason, 15}) || got[1] != (DeadLetterCount{"the record has N bytes, more than N", 5}) {
 		t.Errorf("%+v", got)
+	}
+}
+
+// TestHotTime outlasts a statement that waits for a lock.
+func TestHotTime(t *testing.T) {
+	for wait, want := range map[time.Duration]time.Duration{0: time.Minute, 5 * time.Second: time.Minute, 10 * time.Minute: 12 * time.Minute} {
+		g := &gaps{opts: new(Options), server: &server{traits: source.Traits{LockWait: wait}}}
+		if got := g.options().HotFor; got != want {
+			t.Errorf("hot for %s where a statement may wait %s, want %s", got, wait, want)
+		}
+	}
+}
+
+// TestTotalOfAStream: its metrics are those of the worst tables, or sums.
+func TestTotalOfAStream(t *testing.T) {
+	at, one, two := time.UnixMilli(1_700_000_000_500), 1.0, 2.0
+	all := []Status{
+		{State: Running, Position: 5, OpenGaps: 1, LagSeconds: &two, LastPoll: null.At(at), Gaps: Gaps{Hot: 1, Cold: 10, InFlight: 1, Unpolled: 4, Bytes: 100, OldestSeconds: 60}},
+		{State: Waiting, Position: 6, OpenGaps: 2, LastPoll: null.At(at.Add(-time.Minute)), Gaps: Gaps{Hot: 2, Cold: 20, InFlight: 2, Unpolled: 5, Bytes: 300, OldestSeconds: 1}},
+		{State: Running, Position: 7, LagSeconds: &one, LastPoll: null.At(at)},
+		{State: Stopped, Position: 8, LastPoll: null.At(at.Add(-time.Hour))},
+	}
+	for want, of := range map[string][]Status{
+		"lag 2 poll 1699999940.5 position 26 gaps 3 3 30 9 3 age 60 memory 300 map[running:2 stopped:1 waiting:1]": all,
+		"lag NaN poll NaN position 0 gaps 0 0 0 0 0 age 0 memory 0 map[]":                                          nil,
+		"lag NaN poll NaN position 8 gaps 0 0 0 0 0 age 0 memory 0 map[stopped:1]":                                 all[3:],
+		// One that was not read yet.
+		"lag 1 poll 0.0 position 7 gaps 0 0 0 0 0 age 0 memory 0 map[running:1 starting:1]": {all[2], {State: Starting}},
+	} {
+		sum := newTotal()
+		for i := range of {
+			sum.add(&of[i])
+		}
+		if got := fmt.Sprintf("lag %v poll %.1f position %v gaps %v %v %v %v %v age %v memory %v %v", sum.lag, sum.poll, sum.position,
+			sum.gaps, sum.hot, sum.cold, sum.unpolled, sum.flight, sum.gapAge, sum.memory, sum.states); got != want {
+			t.Errorf("got  %s\nwant %s", got, want)
+		}
 	}
 }
 

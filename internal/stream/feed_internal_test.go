@@ -15,6 +15,7 @@ import (
 	"example.org/bridge/checkpoint/store"
 	"example.org/bridge/checkpoint/store/storetest/memory"
 	"example.org/bridge/internal/outage"
+	"example.org/bridge/internal/panics"
 	"example.org/bridge/internal/published"
 	"example.org/bridge/sink"
 	"example.org/bridge/source"
@@ -202,6 +203,78 @@ func facts(shard string, row uint64) []Message {
 
 func (f *lateFeed) acknowledged(r *Read) error {
 	return f.Apply(f.t.Context(), nil, r, Cover{})
+}
+
+func TestRowsAreKeptOfConfiguredTablesAlone(t *testing.T) {
+	f := newLateFeed(t, memory.New(), 0)
+	must.OK(t, errors.Join(f.read(facts("a", 7)), f.read(facts("gone", 7))))
+	if kept, gone := len(f.states["a"].rows), len(f.states["gone"].rows); kept != 1 || gone != 0 {
+		t.Errorf("%d rows of a table are kept, and %d of a former one", kept, gone)
+	}
+}
+
+// TestAPanicHasCommittedNothing: behind a panic in a commit others commit until the stream stops.
+// The store keeps a position with all ids that are missing below, and a reconcile is due for what
+// was not nominated.
+func TestAPanicHasCommittedNothing(t *testing.T) {
+	for name, dies := range map[string]func(f *lateFeed) error{
+		"of a batch":  func(f *lateFeed) error { return f.acknowledged(through("a", 200, 150)) },
+		"of facts":    func(f *lateFeed) error { return f.read(facts("a", 50)) },
+		"of a demand": func(f *lateFeed) error { return f.ForgetDecided(t.Context()) },
+	} {
+		f := newLateFeed(t, memory.New(), 0)
+		f.runs("a")
+		must.OK(t, f.acknowledged(through("a", 100, 50)))
+		f.Feed.dropped.Add(1)
+		f.fault = func(*store.Batch) error { panic("a defect") }
+		if err := panics.Guard(func() error { return dies(f) }); !panics.Is(err) {
+			t.Fatal(err)
+		}
+		f.fault = nil
+		must.OK(t, f.ForgetDecided(t.Context()))
+		again := newLateFeed(t, f.kept, 0)
+		again.runs("a")
+		if l := again.state("a").progress.Ledger(); !l.Missing(50) || l.Position() != 100 {
+			t.Errorf("%s: position %d, missing: 50 %t, 150 %t", name, l.Position(), l.Missing(50), l.Missing(150))
+		}
+		if _, due := again.Due("a"); !due {
+			t.Errorf("%s: no reconcile is due", name)
+		}
+	}
+}
+
+// TestAFullDiskMakesNothingGrow: a batch waits for the disk and is tried again and again, and so is
+// what was read of another shard beside it (rule 25).
+func TestAFullDiskMakesNothingGrow(t *testing.T) {
+	f := newLateFeed(t, memory.New(), 0)
+	f.runs("a")
+	f.runs("b")
+	parts := make(map[int]bool)
+	f.fault = func(b *store.Batch) error {
+		n := 0
+		for i := range b.Shards {
+			n += len(b.Shards[i].Parts)
+		}
+		parts[n] = true
+		return store.ErrOutage
+	}
+	batch, read := through("a", 200, 50), append(facts("b", 7), facts("a", 50)...)
+	for range 100 {
+		if a, b := f.acknowledged(batch), f.read(read); !errors.Is(a, store.ErrOutage) || !errors.Is(b, store.ErrOutage) {
+			t.Fatal(a, b)
+		}
+	}
+	if n := len(f.state("b").progress.noted); len(parts) > 2 || n > 0 {
+		t.Errorf("so many parts change from try to try: %v; %d rows are noted and not taken in", parts, n)
+	}
+	f.fault = nil
+	must.OK(t, errors.Join(f.acknowledged(batch), f.read(read)))
+	again := newLateFeed(t, f.kept, 0)
+	again.runs("a")
+	again.runs("b")
+	if l := again.state("a").progress.Ledger(); l.Position() != 200 || l.Missing(50) || !again.state("b").progress.Ahead(7) {
+		t.Errorf("position %d, missing: 50 %t, or the row of b was not taken in", l.Position(), l.Missing(50))
+	}
 }
 
 // unreadStore is a store of which a part of a ledger cannot be read so often.

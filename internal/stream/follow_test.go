@@ -119,6 +119,25 @@ func TestEpochsOfShares(t *testing.T) {
 	})
 }
 
+// TestPermit: a process that is not permitted publishes nothing, and has to be started again. It is
+// asked once its epoch is durable.
+func TestPermit(t *testing.T) {
+	bubble(t, "refused", func(t *testing.T) {
+		refused := errors.New("refused")
+		var r *rig
+		permit := func(_ context.Context, epoch uint64) error {
+			if image := must.Get(r.disk.Load(t.Context()))(t); image.Epoch == 0 || image.Epoch != epoch {
+				t.Errorf("the store has the epoch %d", image.Epoch)
+			}
+			return refused
+		}
+		r = newRig(t, newBus("d"), nil, func(o *stream.Options) { o.Permit = permit }, "s", "other")
+		if err := r.c.Start(t.Context()); !errors.Is(err, stream.ErrStartAgain) || !errors.Is(err, refused) {
+			t.Errorf("it starts: %v", err)
+		}
+	})
+}
+
 // TestAnEpochIsAboveThoseOfCopies: the clock of a host may be behind that of the former owner of a
 // table, below whose epoch messages do not count.
 func TestAnEpochIsAboveThoseOfCopies(t *testing.T) {

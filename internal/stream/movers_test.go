@@ -75,6 +75,29 @@ func TestTwoRowsOfAKeyDoNotAlternate(t *testing.T) {
 	s.expect(active, moved)
 }
 
+// TestANominationBetweenTheLookAndTheMove: the entity was looked up before what is nominated, so it
+// is read again.
+func TestANominationBetweenTheLookAndTheMove(t *testing.T) {
+	var m *Movers
+	kept := &lookedStore{Store: memory.New(), look: func() error { m.Nominate("a", []byte("x")); return nil }}
+	v := NewView("s", kept, func(tp uint32) uint32 { return tp })
+	reads, now := 0, noon
+	m = NewMovers(v, MoversOptions{Now: func() time.Time { return now }, Read: func(context.Context, string, [][]byte) (FoundRows, error) {
+		reads++
+		kept.look = func() error { return nil }
+		return FoundRows{Rows: [][]Found{{{Shard: "a", Row: 7, Digest: stateA}}}, Snapshot: true}, nil
+	}})
+	changes := []store.Change{{Entity: []byte("x"), Entry: in("a", 7, store.Live, stateA)}}
+	must.OK(t, kept.Apply(t.Context(), &store.Batch{Views: []store.ViewChange{{Stream: "s", Changes: changes}}}))
+	for m.Nominate("a", []byte("x")); m.Waiting() > 0; now = now.Add(time.Minute) {
+		_, _, err := m.Pass(t.Context())
+		must.OK(t, err)
+	}
+	if reads != 2 {
+		t.Errorf("it is read %d times, want twice", reads)
+	}
+}
+
 type lookedStore struct {
 	store.Store
 	look func() error
