@@ -120,6 +120,9 @@ func (p *playing) play(line string) {
 		}
 	default:
 		name, value, set := strings.Cut(line, "=")
+		if !strings.HasPrefix(name, "BRIDGE_") {
+			t.Fatalf("unknown step %q", line)
+		}
 		if p.env[name] = value; !set {
 			delete(p.env, name)
 		}
