@@ -86,7 +86,8 @@ func TestTablesThatCannotBeReadHoldUpNoOther(t *testing.T) {
 }
 
 // TestLargeRowsThatWaitHoldUpNoOther: they wait for the one that is on its way, whose bus is away,
-// and what was reserved for them is the others' meanwhile.
+// and what was reserved for them is the others' meanwhile. Then they wait for nothing that these
+// hold.
 func TestLargeRowsThatWaitHoldUpNoOther(t *testing.T) {
 	instantly(t, "", func(t *testing.T) {
 		limits := shard.NewLimits(64<<10, 1, 2).Stream()
@@ -96,17 +97,26 @@ func TestLargeRowsThatWaitHoldUpNoOther(t *testing.T) {
 			b.table.Insert(strings.Repeat("x", bytes), old)
 			return b
 		}
-		stuck := table(9000)
-		defer stuck.bus.Pause(0)()
+		stuck, large := table(9000), table(9000)
+		goOn := stuck.bus.Pause(0)
 		stuck.run(t)
 		eventually(t, "the first is on its way", func() bool { return stuck.bus.Publishes() > 0 })
-		for range 8 {
+		large.run(t)
+		for range 7 {
 			table(9000).run(t)
 		}
 		wait(t, time.Minute)
 		small := table(1)
 		small.run(t)
 		small.saved(t, 1)
+		for range 12 {
+			away := table(6000)
+			defer away.bus.Pause(0)()
+			away.run(t)
+		}
+		wait(t, time.Minute)
+		goOn()
+		large.saved(t, 1)
 	})
 }
 

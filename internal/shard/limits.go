@@ -19,7 +19,7 @@ type Limits struct {
 	common *semaphore.Weighted
 	// reads bounds the reads that begin; one that was begun goes back to where it came from.
 	reads atomic.Pointer[semaphore.Weighted]
-	// big is held by the one batch that is larger than a share: a single huge row.
+	// big is held by the one batch that is larger than a share, as of a huge row, and needs none.
 	big *semaphore.Weighted
 	// part is what belongs to one stream, share what a read reserves.
 	part, share int64

@@ -73,7 +73,7 @@ func (r *reader) rows(ctx context.Context, q source.Query) (*page, error) {
 		return err
 	}
 	err := r.retrier.retry(ctx, owning, reading, func() (err error) {
-		if r.share != nil && r.share.bytes == 0 {
+		if r.share != nil && r.share.bytes == 0 && !r.share.big {
 			if *r.share, err = r.reserve(ctx); err != nil {
 				return err
 			}
@@ -235,21 +235,13 @@ func (r *reader) reserve(ctx context.Context) (held hold, err error) {
 	return held, err
 }
 
-// reserveBig waits until a batch of any size may be held, and keeps that for the next read. Others
-// have held meanwhile.
+// reserveBig waits until a batch of any size may be held, and keeps that for the next read, which
+// needs no share besides: others have held.
 func (r *reader) reserveBig(ctx context.Context, held *hold) error {
 	r.opts.Limits.release(held)
 	err := r.retrier.wait(owning, forEver, func() error { return r.opts.Limits.big.Acquire(ctx, 1) })
-	if err != nil {
-		return err
-	}
-	again, err := r.reserve(ctx)
-	if again.big = true; err != nil {
-		r.opts.Limits.release(&again)
-		return err
-	}
-	r.oversize = again
-	return nil
+	r.oversize.big = err == nil
+	return err
 }
 
 // page is rows of the table, when they were read, and how old they are. It comes from
