@@ -145,3 +145,25 @@ func TestAnAssignmentThatIsNotHeard(t *testing.T) {
 		}
 	})
 }
+
+func TestChoose(t *testing.T) {
+	now := time.Now()
+	ready, cold := standby.Claim{Member: "ready", Ready: true}, standby.Claim{Member: "cold"}
+	works, refused := standby.Claim{Member: "works", Since: now}, standby.Claim{Member: "refused", Ready: true, Refused: true}
+	for name, c := range map[string]struct {
+		all    []standby.Claim
+		former string
+		want   string
+	}{
+		"the one that works":                          {[]standby.Claim{ready, works, cold}, "", "works"},
+		"the one that was chosen before, though cold": {[]standby.Claim{ready, works, cold}, "cold", "cold"},
+		"one that is ready":                           {[]standby.Claim{cold, ready}, "gone", "ready"},
+		"one that is cold, where no other one is":     {[]standby.Claim{cold, refused}, "", "cold"},
+		"nobody, where all are refused":               {[]standby.Claim{refused}, "refused", ""},
+		"nobody of nobody":                            {nil, "", ""},
+	} {
+		if got := choose(c.all, c.former); got.Member != c.want || c.want != "" && got.Since.IsZero() {
+			t.Errorf("%s: %+v, want %q", name, got, c.want)
+		}
+	}
+}
