@@ -140,6 +140,14 @@ func TestABatchIsSentAsAWhole(t *testing.T) {
 	})
 }
 
+// TestARefusedRowWithoutDeadLetters stops the shard before it, and a restart goes on there without
+// a repeat.
+func TestARefusedRowWithoutDeadLetters(t *testing.T) {
+	// What the bus has of the batch may have been read back.
+	newBench(t).play(t, `insert 250; refuse 150 150; run; stopped; stop; ids 1-149; position 100 149;
+		error row 150; error too large; error DEAD_LETTER; accept; run-to 250; ids 1-250`)
+}
+
 func TestADeadLetterThatIsRefusedToo(t *testing.T) {
 	b := newBench(t)
 	b.bus.Reject(func(m *sink.Message) string {

@@ -42,7 +42,7 @@ func setPause(t testing.TB, b *bench, s *shard.Shard, on bool) {
 func TestPause(t *testing.T) {
 	rowScripts(t, map[string]string{
 		"what is in flight is published, then nothing is read, and nothing is repeated": `
-			insert 1000; hold 450; run; count 450; pause; free; paused; position 500 600; nominate-fails 1-1; stop; run; paused; resume; saved 1000; ids 1-1000`,
+			insert 1000; hold 450; run; count 450; pause; free; paused; wait 50ms; position 500 600; nominate-fails 1-1; stop; run; paused; resume; saved 1000; ids 1-1000`,
 		"an idle shard is paused at once, and stops for another process": `
 			poll-every 30m; look 10s; insert 3; run; count-later 3; idle; moment; pause; paused; stop-for-good; stopped; soon`,
 		"gaps do not age": `

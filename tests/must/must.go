@@ -34,9 +34,12 @@ func Get[V any](v V, err error) func(t T) V {
 // text.
 func Fail(t T, err error, want ...any) {
 	t.Helper()
+	if err == nil {
+		t.Fatalf("no error, want %v", want)
+	}
 	for _, w := range want {
 		target, is := w.(error)
-		if err == nil || is && !errors.Is(err, target) || !is && !strings.Contains(err.Error(), w.(string)) {
+		if is && !errors.Is(err, target) || !is && !strings.Contains(err.Error(), w.(string)) {
 			t.Fatalf("the error is %v, want %v", err, w)
 		}
 	}
