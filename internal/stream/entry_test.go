@@ -153,3 +153,26 @@ func TestTheHashOfAMeaning(t *testing.T) {
 		t.Error("the case of a column changes the hash")
 	}
 }
+
+// TestTheCommandsOfAMeaning: a shard may go on where its position still says something.
+func TestTheCommandsOfAMeaning(t *testing.T) {
+	was := map[string]store.Meaning{"release": {Kind: "release", Table: "shop.t", ID: "id"}, "capability": {Kind: "capability", Table: "shop.t", ID: "id", Key: []string{"id"}}}
+	for _, c := range []struct {
+		is   store.Meaning
+		was  string
+		goOn string
+	}{
+		{store.Meaning{Kind: "release", Table: "crm.t", ID: "id"}, "release", "bridge checkpoint set s t 10"},
+		{store.Meaning{Kind: "release", Table: "shop.t", ID: "seq"}, "release", ""},
+		{store.Meaning{Kind: "capability", Table: "shop.t", ID: "id", Key: []string{"id"}}, "release", ""},
+		{store.Meaning{Kind: "release", Table: "shop.t", ID: "id"}, "capability", ""},
+		{store.Meaning{Kind: "capability", Table: "crm.t", ID: "id", Key: []string{"id"}}, "capability", ""},
+		{store.Meaning{Kind: "capability", Table: "shop.t", ID: "id", Key: []string{"name"}}, "capability", ""},
+	} {
+		former := was[c.was]
+		reset, goOn := stream.MeaningCommands(store.Key{Stream: "s", Shard: "t"}, &former, 10, former.Differences(&c.is))
+		if reset != "bridge checkpoint reset s" || goOn != c.goOn {
+			t.Errorf("%+v that was %+v: %q and %q", c.is, former, reset, goOn)
+		}
+	}
+}
