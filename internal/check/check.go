@@ -260,8 +260,8 @@ func FormerName(cfg *config.Config, s *config.Stream, table string, known map[st
 	}
 	former, ofTable := "", s.Kind == event.Release || len(s.Key) == 0
 	for key, p := range known {
-		same := config.SameTable(key.Shard, table) || ofTable && cfg.OneTable(key.Shard, table)
-		if key.Stream == s.Name && p.Started && same && !slices.Contains(s.Tables, key.Shard) && !cfg.Matched(s, key.Shard) && (former == "" || key.Shard < former) {
+		same := key.Stream == s.Name && p.Started && (config.SameTable(key.Shard, table) || ofTable && cfg.OneTable(key.Shard, table))
+		if same && !slices.Contains(s.Tables, key.Shard) && !cfg.Matched(s, key.Shard) && (former == "" || key.Shard < former) {
 			former = key.Shard
 		}
 	}
