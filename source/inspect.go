@@ -34,6 +34,8 @@ type Expected struct {
 	Zone *time.Location
 	// Position is the id up to which the table has been published, nil if there is no checkpoint.
 	Position *uint64
+	// Start is START where it is an id and the checkpoint has nothing of the table, else 0.
+	Start uint64
 	// Stream and Shard name the shard in commands about the checkpoint.
 	Stream, Shard string
 }

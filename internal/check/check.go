@@ -63,6 +63,9 @@ func Examine(ctx context.Context, cfg *config.Config, subjects Subjects) []Group
 	for _, one := range kept.Shards {
 		positions[one.Key], since[one.Key] = one.Progress.Position, one.Progress.Since
 	}
+	if !kept.Known {
+		positions = nil
+	}
 
 	from, lineage := make([]source.Inspection, len(cfg.Sources)), make([]inspect.Report, len(cfg.Sources))
 	var to, pages inspect.Report
@@ -110,7 +113,7 @@ func Examine(ctx context.Context, cfg *config.Config, subjects Subjects) []Group
 }
 
 // Expectations returns what the configuration expects of every table of a source, in the order of
-// streams and tables.
+// streams and tables. positions is nil where they are not known.
 func Expectations(cfg *config.Config, of *config.Source, positions map[store.Key]uint64) []source.Expected {
 	var tables []source.Expected
 	for i := range cfg.Streams {
@@ -122,6 +125,8 @@ func Expectations(cfg *config.Config, of *config.Source, positions map[store.Key
 			}
 			if position, ok := positions[store.Key{Stream: s.Name, Shard: table}]; ok {
 				expected.Position = &position
+			} else if positions != nil {
+				expected.Start = s.Start.After
 			}
 			tables = append(tables, expected)
 		}

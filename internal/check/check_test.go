@@ -133,10 +133,13 @@ func TestFormerName(t *testing.T) {
 }
 
 func TestExpectations(t *testing.T) {
-	cfg := load(t, configtest.With("BRIDGE_STREAM_ORDERS_KEY", "a,b", "BRIDGE_STREAM_ORDERS_ID_ORDER", "segmented", "BRIDGE_STREAM_ORDERS_TIME_ZONE", "Asia/Shanghai"))
+	cfg := load(t, configtest.With("BRIDGE_STREAM_ORDERS_KEY", "a,b", "BRIDGE_STREAM_ORDERS_ID_ORDER", "segmented", "BRIDGE_STREAM_ORDERS_TIME_ZONE", "Asia/Shanghai", "BRIDGE_STREAM_ORDERS_START", "7"))
 	tables := Expectations(cfg, &cfg.Sources[0], map[store.Key]uint64{{Stream: "orders", Shard: "orders_1"}: 5})
 	if len(tables) != 2 || tables[0].Position != nil || tables[1].Position == nil || *tables[1].Position != 5 {
 		t.Fatalf("%+v", tables)
+	}
+	if tables[0].Start != 7 || tables[1].Start != 0 || Expectations(cfg, &cfg.Sources[0], nil)[0].Start != 0 {
+		t.Errorf("%+v", tables)
 	}
 	if one := tables[1]; one.Spec.Table != "orders_1" || !one.Spec.UniqueKey || !one.Updates || one.Order != source.OrderSegmented || one.Zone.String() != "Asia/Shanghai" {
 		t.Errorf("%+v", one)

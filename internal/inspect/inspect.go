@@ -214,6 +214,7 @@ const (
 	IDsReused       Code = "ids-reused"
 	OtherDatabase   Code = "other-database"
 	PositionAhead   Code = "position-ahead"
+	StartAhead      Code = "start-ahead"
 	StrayID         Code = "stray-id"
 	RateBacklog     Code = "rate-backlog"
 )

@@ -162,8 +162,18 @@ func (t *Inspection) CheckLowest(lowest string) {
 // CheckPosition finds what contradicts the position: highest is the highest id of the table, 0 if
 // it has none, and next the id of its next row, 0 if the database does not tell. Emptied is the
 // database's word for a table that begins again at 1. Without a position, and at 0, nothing does.
+// Without one it finds a START that the table has not reached.
 func (t *Inspection) CheckPosition(highest, next uint64, emptied string) {
 	e := t.Expected
+	if e.Start > highest {
+		severity := inspect.Warning
+		if next > 0 && next <= e.Start {
+			// It has not been emptied since.
+			severity = inspect.Unsafe
+		}
+		t.Found(severity, inspect.StartAhead, "has no id above %d, and the stream begins after id %d: it stops where the bus has nothing of the table", highest, e.Start).
+			Says("correct %s, or wait until the table has come that far", option.Start)
+	}
 	if e.Position == nil || *e.Position == 0 {
 		return
 	}
