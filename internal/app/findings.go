@@ -82,14 +82,36 @@ func logMerged(ctx context.Context, logger *slog.Logger, findings []inspect.Find
 		if m.Severity < inspect.Warning {
 			level = slog.LevelInfo
 		}
-		args := []any{"code", m.Code, "severity", m.Severity.String(), "subject", m.SubjectText(), "finding", m.What}
-		if m.Do != "" {
-			args = append(args, "remedy", m.Do)
+		logger.Log(ctx, level, "finding about the source", logArgs(m)...)
+	}
+}
+
+func logArgs(m check.Merged) []any {
+	args := []any{"code", m.Code, "severity", m.Severity.String(), "subject", m.SubjectText(), "finding", m.What}
+	if m.Do != "" {
+		args = append(args, "remedy", m.Do)
+	}
+	if len(m.Statements) > 0 {
+		args = append(args, "statement", strings.Join(m.Statements[:min(len(m.Statements), check.MostStatements)], " "))
+	}
+	return args
+}
+
+// logOthers logs what the checkpoint has and cfg, that of all shares, has not, once since the
+// configuration was read.
+func (a *App) logOthers(cfg *config.Config) {
+	if _, was := a.inspected.LoadOrStore(store.Key{}, true); was {
+		return
+	}
+	var kept []store.ShardState
+	for key, progress := range a.image.Shards {
+		if progress.Started {
+			kept = append(kept, store.ShardState{Key: key})
 		}
-		if len(m.Statements) > 0 {
-			args = append(args, "statement", strings.Join(m.Statements[:min(len(m.Statements), check.MostStatements)], " "))
-		}
-		logger.Log(ctx, level, "finding about the source", args...)
+	}
+	slices.SortFunc(kept, func(a, b store.ShardState) int { return a.Key.Compare(b.Key) })
+	for _, m := range check.Merge(inspect.Named(check.Others(cfg, kept), config.Naming(""))) {
+		a.logger.Warn("finding about the checkpoint", logArgs(m)...)
 	}
 }
 

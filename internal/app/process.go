@@ -94,7 +94,11 @@ func (p *Process) open(ctx context.Context, cfg *config.Config, former *legacy) 
 			return nil, err
 		}
 	}
-	return Open(ctx, Options{Config: cfg, Logger: p.opts.Logger, Build: p.opts.Build, former: former})
+	a, err := Open(ctx, Options{Config: cfg, Logger: p.opts.Logger, Build: p.opts.Build, former: former})
+	if err == nil {
+		a.logOthers(cfg)
+	}
+	return a, err
 }
 
 // openHTTP binds the port of the HTTP server. The error names the variable.

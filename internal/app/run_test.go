@@ -15,6 +15,7 @@ import (
 	"example.org/bridge/checkpoint/store"
 	"example.org/bridge/internal/app/apptest"
 	"example.org/bridge/internal/config"
+	"example.org/bridge/internal/config/configtest"
 	"example.org/bridge/source/sourcetest"
 	"example.org/bridge/tests/must"
 )
@@ -89,6 +90,20 @@ func TestTheLogOfAHealthyRun(t *testing.T) {
 		if !strings.Contains(log.String(), want) {
 			t.Errorf("the log lacks %s:\n%s", want, log.String())
 		}
+	}
+	// Under another name the stream publishes all again.
+	renamed := configtest.Env{"BRIDGE_STREAMS": "bills", "BRIDGE_STREAM_BILLS_TABLE": "orders", "BRIDGE_STREAM_BILLS_KIND": "capability"}
+	for name, value := range s.Env {
+		if !strings.HasPrefix(name, "BRIDGE_STREAM") {
+			renamed[name] = value
+		}
+	}
+	again := new(sharedLog)
+	runUntil(t, load(t, renamed), again, "caught up")
+	before, _, _ := strings.Cut(again.String(), `msg="stream begins" stream=bills`)
+	want := `level=WARN msg="finding about the checkpoint" code=checkpoint-other severity=warning subject=` + cfg.CheckpointPath + ` finding="holds the stream orders (orders), which is not configured"`
+	if !strings.Contains(before, want) || strings.Contains(log.String(), "about the checkpoint") {
+		t.Errorf("the log lacks %s, or has it before:\n%s", want, again.String())
 	}
 }
 

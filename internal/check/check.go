@@ -58,7 +58,7 @@ func Examine(ctx context.Context, cfg *config.Config, subjects Subjects) []Group
 	ctx, cancel := context.WithTimeoutCause(ctx, checkWithin, fmt.Errorf("no answer within %s", checkWithin))
 	defer cancel()
 	kept := subjects.Store(ctx)
-	inspectOthers(&kept, cfg)
+	kept.Findings = append(kept.Findings, Others(cfg, kept.Shards)...)
 	positions, since := make(map[store.Key]uint64), make(map[store.Key]uint64)
 	for _, one := range kept.Shards {
 		positions[one.Key], since[one.Key] = one.Progress.Position, one.Progress.Since
@@ -134,22 +134,24 @@ func Expectations(cfg *config.Config, of *config.Source, positions map[store.Key
 	return tables
 }
 
-func inspectOthers(kept *store.Inspection, cfg *config.Config) {
+// Others returns findings of what a checkpoint has and the configuration has not: shards in order.
+func Others(cfg *config.Config, kept []store.ShardState) []inspect.Finding {
+	var r inspect.Report
 	shards := make(map[string][]string)
-	for _, one := range kept.Shards {
+	for _, one := range kept {
 		shards[one.Key.Stream] = append(shards[one.Key.Stream], one.Key.Shard)
 	}
 	for _, name := range slices.Sorted(maps.Keys(shards)) {
 		stream := cfg.Stream(name)
 		if stream == nil {
-			kept.Add(inspect.Warning, inspect.CheckpointOther, cfg.CheckpointPath, fmt.Sprintf("holds the stream %s (%s), which is not configured", name, firstFew(shards[name]))).
+			r.Add(inspect.Warning, inspect.CheckpointOther, cfg.CheckpointPath, fmt.Sprintf("holds the stream %s (%s), which is not configured", name, firstFew(shards[name]))).
 				Says("where it is the checkpoint of another installation, set %s to this one's; where the stream is gone for good", option.CheckpointURL).
 				Types("bridge checkpoint reset %s", name)
 			continue
 		}
 		others := slices.DeleteFunc(shards[name], func(shard string) bool { return slices.Contains(stream.Tables, shard) || cfg.Matched(stream, shard) })
 		if len(others) > 0 {
-			f := kept.Add(inspect.Warning, inspect.CheckpointOther, cfg.CheckpointPath, fmt.Sprintf("holds %s of the stream %s, which %sTABLE does not name", firstFew(others), name, config.StreamPrefix(name)))
+			f := r.Add(inspect.Warning, inspect.CheckpointOther, cfg.CheckpointPath, fmt.Sprintf("holds %s of the stream %s, which %sTABLE does not name", firstFew(others), name, config.StreamPrefix(name)))
 			if stream.Kind == event.Release {
 				f.Says("where a table was renamed, go on under the new name with its position and its gaps").Types("bridge checkpoint move %s %s <new name>", name, others[0])
 				continue
@@ -158,6 +160,7 @@ func inspectOthers(kept *store.Inspection, cfg *config.Config) {
 				Types("bridge checkpoint set %s <table> <id>", name)
 		}
 	}
+	return r.Findings
 }
 
 func firstFew(names []string) string {

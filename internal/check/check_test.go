@@ -106,9 +106,9 @@ func TestPatternsAreNamed(t *testing.T) {
 		t.Errorf("tables that are not known: %+v", g)
 	}
 	// One that is gone is no other.
-	kept := store.Inspection{Shards: []store.ShardState{{Key: key}, {Key: store.Key{Stream: "orders", Shard: "renamed"}}}}
-	if inspectOthers(&kept, cfg); len(kept.Findings) != 1 || !strings.Contains(kept.Findings[0].What, "holds renamed of the stream orders") {
-		t.Errorf("%+v", kept.Findings)
+	kept := []store.ShardState{{Key: key}, {Key: store.Key{Stream: "orders", Shard: "renamed"}}}
+	if found := Others(cfg, kept); len(found) != 1 || !strings.Contains(found[0].What, "holds renamed of the stream orders") {
+		t.Errorf("%+v", found)
 	}
 }
 
