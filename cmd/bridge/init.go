@@ -230,7 +230,7 @@ func (f *draft) set(name, value string) {
 
 // check reads the file as other commands do and compares it with what the database says.
 func (f *draft) check(path string, secrets *config.Redactor) error {
-	environ, err := config.WithFile(nil, path)
+	environ, _, err := config.WithFile(nil, path)
 	if err != nil {
 		return err
 	}

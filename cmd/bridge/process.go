@@ -61,17 +61,18 @@ func newProcess(environ []string, stdout, stderr io.Writer) *process {
 var ofRuntime = []string{"GODEBUG", "GOGC", "GOMAXPROCS", "GOMEMLIMIT", "GOTRACEBACK"}
 
 // read returns the environment, and before it the variables of the file that --env-file or
-// BRIDGE_ENV_FILE names. others are those of the file that are of other programs.
-func (e *environment) read() (all, others []string, err error) {
-	if all, err = config.WithFile(e.environ, e.envFile); err != nil {
-		return nil, nil, err
+// BRIDGE_ENV_FILE names, with warnings of it. others are those of the file that are of other
+// programs.
+func (e *environment) read() (all, others []string, warnings []config.Warning, err error) {
+	if all, warnings, err = config.WithFile(e.environ, e.envFile); err != nil {
+		return nil, nil, nil, err
 	}
 	for _, entry := range all[:len(all)-len(e.environ)] {
 		if name, _, _ := strings.Cut(entry, "="); !strings.HasPrefix(name, "BRIDGE_") && !slices.Contains(ofRuntime, name) {
 			others = append(others, entry)
 		}
 	}
-	return all, others, nil
+	return all, others, warnings, nil
 }
 
 // setOthers sets variables of other programs in the process, in place of those that it has set
@@ -98,7 +99,7 @@ func (e *environment) setOthers(others []string) error {
 
 // variables returns all that read does, and sets the variables of other programs.
 func (e *environment) variables() ([]string, error) {
-	all, others, err := e.read()
+	all, others, _, err := e.read()
 	if err != nil {
 		return nil, err
 	}
@@ -116,7 +117,7 @@ func (e *environment) load() (*config.Config, error) {
 
 // loadAgain reads the whole configuration, and changes nothing in the process: it may be refused.
 func (e *environment) loadAgain() (*config.Config, error) {
-	environ, others, err := e.read()
+	environ, others, warnings, err := e.read()
 	if err != nil {
 		return nil, err
 	}
@@ -124,7 +125,7 @@ func (e *environment) loadAgain() (*config.Config, error) {
 	if err != nil {
 		return nil, err
 	}
-	cfg.Others = others
+	cfg.Others, cfg.Warnings = others, append(warnings, cfg.Warnings...)
 	return cfg, nil
 }
 

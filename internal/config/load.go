@@ -101,6 +101,11 @@ func (d *Drivers) Load(environ []string, secrets *Redactor) (*Config, error) {
 		checkDeadLetters(l, cfg)
 	}
 	cfg.Standby.check(l, cfg)
+	for _, entry := range environ {
+		if name, _, _ := strings.Cut(entry, "="); !strings.HasPrefix(name, prefix) && strings.HasPrefix(strings.ToUpper(name), prefix) {
+			l.warn(name, "is ignored: names of variables begin with %s, in upper case", prefix)
+		}
+	}
 	cfg.Warnings = l.warnings
 	setFingerprints(cfg, l.env)
 	if err, wrong := errors.AsType[*Error](l.err()); wrong {
@@ -319,22 +324,23 @@ func edits(a, b string) int {
 const envFileVariable = prefix + "ENV_FILE"
 
 // WithFile returns the "NAME=value" entries of environ, and before them those of a file that
-// environ does not set: the file at path, or if that is empty at BRIDGE_ENV_FILE. The error is an
-// *Error with all lines that are wrong, by file and number. It never quotes a value.
-func WithFile(environ []string, path string) ([]string, error) {
+// environ does not set: the file at path, or if that is empty at BRIDGE_ENV_FILE. It warns of names
+// that stand there twice, or are nearly of bridge. The error is an *Error with all lines that are
+// wrong, by file and number. It never quotes a value.
+func WithFile(environ []string, path string) ([]string, []Warning, error) {
 	named := "--env-file"
 	if path == "" {
 		named, path = envFileVariable, parseEnvironment(environ)[envFileVariable]
 	}
 	if path == "" {
-		return environ, nil
+		return environ, nil, nil
 	}
-	var l faults
+	var l loader
 	text, err := os.ReadFile(path)
 	if failed, ok := errors.AsType[*fs.PathError](err); ok {
 		l.add(named, "names the file %s, which cannot be read: %v", path, failed.Err)
 	}
-	values := map[string]string{}
+	values, lines := map[string]string{}, map[string]int{}
 	// Editors of Windows begin a file with U+FEFF.
 	for i, line := range strings.Split(strings.TrimPrefix(string(text), "\ufeff"), "\n") {
 		if line = strings.TrimSpace(line); line == "" || line[0] == '#' {
@@ -351,7 +357,10 @@ func WithFile(environ []string, path string) ([]string, error) {
 		if err != nil {
 			l.add(fmt.Sprintf("%s:%d", path, i+1), "%v", err)
 		}
-		values[name] = value
+		if before := lines[name]; before > 0 {
+			l.warn(name, "stands in lines %d and %d of %s, of which the last one counts: remove the other", before, i+1, path)
+		}
+		values[name], lines[name] = value, i+1
 	}
 	for _, entry := range environ {
 		if name, value, _ := strings.Cut(entry, "="); strings.TrimSpace(value) != "" {
@@ -361,8 +370,11 @@ func WithFile(environ []string, path string) ([]string, error) {
 	var all []string
 	for _, name := range slices.Sorted(maps.Keys(values)) {
 		all = append(all, name+"="+values[name])
+		if begin, _, is := strings.Cut(name, "_"); is && edits(strings.ToUpper(begin)+"_", prefix) == 1 {
+			l.warn(name, "is not of bridge, whose names begin with %s: correct it if it is to be", prefix)
+		}
 	}
-	return append(all, environ...), l.err()
+	return append(all, environ...), l.warnings, l.err()
 }
 
 var variableName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)

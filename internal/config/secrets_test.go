@@ -179,29 +179,37 @@ func TestWithFile(t *testing.T) {
 		t.Helper()
 		must.OK(t, os.WriteFile(path, []byte(text), 0o600))
 	}
-	write("\ufeff# comment\r\n\n  BRIDGE_A=1 # 2\r\nBRIDGE_B='a\\b \"c\" '\nBRIDGE_C=\"it's\"\nBRIDGE_D=\nBRIDGE_E= a=b'c \nBRIDGE_A=last # 2\nAWS_PROFILE=x\nBRIDGE_F=of the file\nBRIDGE_G=file\n")
-	want := []string{"AWS_PROFILE=x", "BRIDGE_A=last # 2", "BRIDGE_B=a\\b \"c\" ", "BRIDGE_C=it's", "BRIDGE_D=", "BRIDGE_E=a=b'c", "BRIDGE_G=file", "BRIDGE_F=of the environment", "BRIDGE_G="}
+	write("\ufeff# comment\r\n\n  BRIDGE_A=1 # 2\r\nBRIDGE_B='a\\b \"c\" '\nBRIDGE_C=\"it's\"\nBRIDGE_D=\nBRIDGE_E= a=b'c \nBRIDGE_A=last # 2\nAWS_PROFILE=x\nBRIDGE_F=of the file\nBRIDGE_G=file\nBRIDG_RATE=5\nBRIDE_RATE=5\nbridg_rate=5\nBRIDGET=5\n")
+	want := []string{"AWS_PROFILE=x", "BRIDE_RATE=5", "BRIDGET=5", "BRIDGE_A=last # 2", "BRIDGE_B=a\\b \"c\" ", "BRIDGE_C=it's", "BRIDGE_D=", "BRIDGE_E=a=b'c", "BRIDGE_G=file", "BRIDG_RATE=5", "bridg_rate=5", "BRIDGE_F=of the environment", "BRIDGE_G="}
 	environ := []string{"BRIDGE_F=of the environment", "BRIDGE_G="}
 	t.Run("reads lines as Docker and systemd do, and the environment wins", func(t *testing.T) {
-		if got, err := WithFile(environ, path); err != nil || !slices.Equal(got, want) {
+		got, warnings, err := WithFile(environ, path)
+		if err != nil || !slices.Equal(got, want) {
 			t.Errorf("got %q, %v\nwant %q", got, err, want)
+		}
+		wantWarnings := []Warning{{"BRIDGE_A", "stands in lines 3 and 8 of " + path + ", of which the last one counts: remove the other"}}
+		for _, name := range []string{"BRIDE_RATE", "BRIDG_RATE", "bridg_rate"} {
+			wantWarnings = append(wantWarnings, Warning{name, "is not of bridge, whose names begin with BRIDGE_: correct it if it is to be"})
+		}
+		if !slices.Equal(warnings, wantWarnings) {
+			t.Errorf("warns %q\nwant %q", warnings, wantWarnings)
 		}
 	})
 	t.Run("finds the file by its variable, which the flag replaces", func(t *testing.T) {
 		named := []string{"BRIDGE_ENV_FILE=" + path}
-		if got, err := WithFile(named, ""); err != nil || len(got) != 9 {
+		if got, _, err := WithFile(named, ""); err != nil || len(got) != 13 {
 			t.Errorf("got %q, %v", got, err)
 		}
-		if got, err := WithFile([]string{"BRIDGE_ENV_FILE=/missing"}, path); err != nil || len(got) != 9 {
+		if got, _, err := WithFile([]string{"BRIDGE_ENV_FILE=/missing"}, path); err != nil || len(got) != 13 {
 			t.Errorf("got %q, %v", got, err)
 		}
-		if got, err := WithFile(environ, ""); err != nil || !slices.Equal(got, environ) {
+		if got, _, err := WithFile(environ, ""); err != nil || !slices.Equal(got, environ) {
 			t.Errorf("got %q, %v", got, err)
 		}
 	})
 	t.Run("says of all lines what is wrong, without a value", func(t *testing.T) {
 		write("hidden\nexport BRIDGE_A=hidden\n=hidden\nBRIDGE_B='hidden\nBRIDGE_C='hid'den'\nBRIDGE_D=hid\\den\nBRIDGE_E=\"hid\\den\"\nBRIDGE_F='\nBRIDGE_G=fine\nBRIDGE_ENV_FILE=hidden\n; hidden\n")
-		_, err := WithFile(nil, path)
+		_, _, err := WithFile(nil, path)
 		if err == nil || strings.Contains(err.Error(), "hid") {
 			t.Fatal(err)
 		}
@@ -215,7 +223,7 @@ func TestWithFile(t *testing.T) {
 		}
 	})
 	t.Run("names what has named a file that is not there", func(t *testing.T) {
-		for _, err := range []error{second(WithFile(nil, "/missing/file")), second(WithFile([]string{"BRIDGE_ENV_FILE=/missing/file"}, ""))} {
+		for _, err := range []error{third(WithFile(nil, "/missing/file")), third(WithFile([]string{"BRIDGE_ENV_FILE=/missing/file"}, ""))} {
 			if _, is := err.(*Error); !is || !strings.Contains(err.Error(), "names the file /missing/file, which cannot be read: no such file") {
 				t.Error(err)
 			}
@@ -223,14 +231,15 @@ func TestWithFile(t *testing.T) {
 	})
 	t.Run("judges variables of the file as those of the environment", func(t *testing.T) {
 		write("BRIDGE_POL_INTERVAL=1s\n")
-		environ := must.Get(WithFile(with("BRIDGE_POLL_INTERVAL", "1s").Environ(), path))(t)
+		environ, _, err := WithFile(with("BRIDGE_POLL_INTERVAL", "1s").Environ(), path)
+		must.OK(t, err)
 		if _, err := Load(environ, &Redactor{}); err == nil || !strings.Contains(err.Error(), "BRIDGE_POL_INTERVAL: is unknown: did you mean BRIDGE_POLL_INTERVAL?") {
 			t.Error(err)
 		}
 	})
 }
 
-func second(_ []string, err error) error { return err }
+func third(_ []string, _ []Warning, err error) error { return err }
 
 // TestShortSecrets are parts of words.
 func TestShortSecrets(t *testing.T) {
