@@ -3,6 +3,7 @@ package config
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"regexp"
 	"slices"
 	"strconv"
@@ -325,17 +326,22 @@ func checkDeadLetters(l *loader, cfg *Config) {
 			events[to] = cmp.Or(events[to], of.Name)
 		}
 	}
+	covers := bus.Coverer(slices.Collect(maps.Keys(events)))
 	for i := range cfg.Streams {
 		s := &cfg.Streams[i]
-		name, is := events[s.DeadLetter]
-		if s.DeadLetter == "" || !is {
+		by := covers(s.DeadLetter)
+		if s.DeadLetter == "" || by == "" {
 			continue
 		}
 		variable := StreamPrefix(s.Name) + "DEAD_LETTER"
 		if l.env[variable] == "" {
 			variable = prefix + "DEAD_LETTER"
 		}
-		l.add(variable, "is where events of the stream %s go: use a topic or subject of its own", name)
+		if by == s.DeadLetter {
+			l.add(variable, "is where events of the stream %s go: use a topic or subject of its own", events[by])
+		} else {
+			l.warn(variable, "is one of the subjects %s of the stream %s, of which an event may lie among the dead letters: use a subject of its own", by, events[by])
+		}
 	}
 }
 
