@@ -86,6 +86,10 @@ func (d *Drivers) Load(environ []string, secrets *Redactor) (*Config, error) {
 		one := &streamLoader{l, cfg, StreamPrefix(name), &Stream{Name: name, Tuning: tuning}}
 		cfg.Streams = append(cfg.Streams, one.load())
 	}
+	hashes := func(item string) bool { _, form := splitMask(item); return form == "sha256" }
+	if l.env[maskKeyVariable] != "" && !slices.ContainsFunc(cfg.Streams, func(s Stream) bool { return slices.ContainsFunc(s.Mask, hashes) }) {
+		l.warn(maskKeyVariable, "has no effect without a MASK of the form sha256")
+	}
 	if allSources {
 		l.checkSources(cfg)
 	}

@@ -197,6 +197,14 @@ func (l *streamLoader) warnOfIdle() {
 			l.warn(l.begin+of.name, "has no effect %s", of.why)
 		}
 	}
+	spec := s.Spec("")
+	for i, item := range s.Mask {
+		column, _ := splitMask(item)
+		same := func(name string) bool { return strings.EqualFold(name, column) }
+		if spec.Fields != nil && !slices.ContainsFunc(spec.Fields, same) || slices.ContainsFunc(spec.Exclude, same) {
+			l.warn(l.begin+"MASK", "item %d has no effect: the column is not published", i+1)
+		}
+	}
 }
 
 // checkOrder finds what does not go with ids without an order.

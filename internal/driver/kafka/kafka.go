@@ -91,6 +91,9 @@ func (d *Driver) Load(in *driver.Input) driver.BusTraits {
 	case s.KafkaTransactionalID != "":
 		in.Warn(option.KafkaTransactionID, "has no effect without %s=exactly-once", option.Delivery)
 	}
+	if !in.ExactlyOnce && s.KafkaTransactionInterval != 100*time.Millisecond {
+		in.Warn("KAFKA_TRANSACTION_INTERVAL", "has no effect without %s=exactly-once", option.Delivery)
+	}
 	files := driver.TLS{CA: s.KafkaTLSCA, Cert: s.KafkaTLSCert, Key: s.KafkaTLSKey}
 	in.TLS("KAFKA_TLS_", files)
 	switch {
