@@ -172,8 +172,15 @@ func wrongFlag(c *cobra.Command, err error) error {
 		example, _ := pflag.UnquoteUsage(flag)
 		return usageErrorf("flag --%s of %s needs a value, as in --%s %s", flag.Name, c.CommandPath(), flag.Name, example)
 	}
-	if wrong, is := errors.AsType[*pflag.InvalidValueError](err); is && wrong.GetFlag().Value.Type() == "func" {
-		err = wrong.Unwrap()
+	if wrong, is := errors.AsType[*pflag.InvalidValueError](err); is {
+		switch flag := wrong.GetFlag(); flag.Value.Type() {
+		case "func":
+			err = wrong.Unwrap()
+		case "bool":
+			return usageErrorf("invalid value %q of --%s: use true or false, or leave it out", wrong.GetValue(), flag.Name)
+		case "int", "uint64":
+			return usageErrorf("invalid value %q of --%s: use a whole number, not below 0", wrong.GetValue(), flag.Name)
+		}
 	}
 	return usageErrorf("%v", err)
 }
