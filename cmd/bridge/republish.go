@@ -130,6 +130,9 @@ func republishLine(table string, r *shard.RepublishStatus) string {
 	if r.Refused > 0 {
 		text += fmt.Sprintf(", %d entities not in the list, whose events are dead letters", r.Refused)
 	}
+	if n := r.Rows + r.Changed; r.State == stream.RepublishDone && n < uint64(r.Keys) {
+		text += ", nothing for " + terminal.Count(r.Keys-int(n), "key")
+	}
 	if r.EndedAt.IsZero() && r.Rate > 0 {
 		text += fmt.Sprintf(", at most %d rows a second", r.Rate)
 	}

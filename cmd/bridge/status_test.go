@@ -196,14 +196,16 @@ func TestTailCommand(t *testing.T) {
 // TestRepublishLine: how far a request is shows where its last id is known.
 func TestRepublishLine(t *testing.T) {
 	for _, c := range []struct {
-		asked *stream.Republish
-		want  string
+		asked     *stream.Republish
+		want, end string
 	}{
-		{&stream.Republish{From: 101, To: 200, Cursor: 150, State: stream.Republishing}, "t  running  50 %  ids 101 to 200, asked"},
-		{&stream.Republish{From: 1, To: math.MaxUint64, Cursor: 1 << 63, State: stream.Republishing}, "t  running  ids from 1 on, asked"},
-		{&stream.Republish{Keys: []string{"a", "b"}, Cursor: 1, State: stream.Republishing}, "t  running  50 %  2 keys, asked"},
+		{&stream.Republish{From: 101, To: 200, Cursor: 150, State: stream.Republishing}, "t  running  50 %  ids 101 to 200, asked", ""},
+		{&stream.Republish{From: 1, To: math.MaxUint64, Cursor: 1 << 63, State: stream.Republishing}, "t  running  ids from 1 on, asked", ""},
+		{&stream.Republish{Keys: []string{"a", "b"}, Cursor: 1, State: stream.Republishing}, "t  running  50 %  2 keys, asked", ": 0 events again, 0 of rows that had changed"},
+		{&stream.Republish{Keys: []string{"a", "b"}, Cursor: 2, State: stream.RepublishDone, Rows: 1}, "t  done 100 %  2 keys, asked", ", nothing for 1 key"},
+		{&stream.Republish{Keys: []string{"a", "b"}, Cursor: 2, State: stream.RepublishDone, Rows: 1, Changed: 1}, "t  done 100 %  2 keys, asked", ": 1 events again, 1 of rows that had changed"},
 	} {
-		if got := republishLine("t", shard.RepublishStatusOf(c.asked)); !strings.HasPrefix(got, c.want) {
+		if got := republishLine("t", shard.RepublishStatusOf(c.asked)); !strings.HasPrefix(got, c.want) || !strings.HasSuffix(got, c.end) {
 			t.Errorf("%+v: %s", c.asked, got)
 		}
 	}
