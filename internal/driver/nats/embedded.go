@@ -139,7 +139,7 @@ func (e *Embedded) Read(ctx context.Context, u driver.Use, what driver.Reading) 
 		o.InProcess = running
 		return read(ctx, o, what.Destinations)
 	}
-	if e.Server.Listen != "" {
+	if e.Server.Listen != "" && !strings.HasSuffix(e.Server.Listen, ":0") {
 		o.URLs = []string{"nats://" + e.Server.Listen}
 		quick, cancel := context.WithTimeout(ctx, 5*time.Second)
 		defer cancel()
