@@ -157,7 +157,11 @@ func deadLetterResend(p *process) *cobra.Command {
 			return err
 		}
 		var sent []app.Resent
-		if len(found.Messages) > 0 {
+		if len(found.Messages) == 0 {
+			if err := knownTable(cfg, job); err != nil {
+				return err
+			}
+		} else {
 			if sent, err = p.sendDeadLetters(ctx, cfg, bridge, found.Messages, job); err != nil {
 				return interrupted(ctx, err, "what was published stays so, type the command again for the others")
 			}
@@ -178,6 +182,21 @@ func deadLetterResend(p *process) *cobra.Command {
 		return err
 	}
 	return c
+}
+
+// knownTable refuses a table that no stream of the job has, and says what these have in TABLE.
+func knownTable(cfg *config.Config, job *deadLetterJob) error {
+	var all []string
+	for i := range cfg.Streams {
+		s := &cfg.Streams[i]
+		if job.shard == "" || slices.Contains(s.Tables, job.shard) || cfg.Matched(s, job.shard) {
+			return nil
+		}
+		if job.stream == "" || job.stream == s.Name {
+			all = append(all, s.Table)
+		}
+	}
+	return usageErrorf("no table is configured as %q: there are %s", job.shard, strings.Join(all, ", "))
 }
 
 // sendDeadLetters has a running bridge send dead letters again, or does so itself if none
