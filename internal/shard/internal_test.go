@@ -48,12 +48,13 @@ func TestTotalOfAStream(t *testing.T) {
 		{State: Running, Position: 5, OpenGaps: 1, LagSeconds: &two, LastPoll: null.At(at), Gaps: Gaps{Hot: 1, Cold: 10, InFlight: 1, Unpolled: 4, Bytes: 100, OldestSeconds: 60}},
 		{State: Waiting, Position: 6, OpenGaps: 2, LastPoll: null.At(at.Add(-time.Minute)), Gaps: Gaps{Hot: 2, Cold: 20, InFlight: 2, Unpolled: 5, Bytes: 300, OldestSeconds: 1}},
 		{State: Running, Position: 7, LagSeconds: &one, LastPoll: null.At(at)},
+		{State: Paused, LastPoll: null.At(at.Add(-time.Hour))},
 		{State: Stopped, Position: 8, LastPoll: null.At(at.Add(-time.Hour))},
 	}
 	for want, of := range map[string][]Status{
-		"lag 2 poll 1699999940.5 position 26 gaps 3 3 30 9 3 age 60 memory 300 map[running:2 stopped:1 waiting:1]": all,
-		"lag NaN poll NaN position 0 gaps 0 0 0 0 0 age 0 memory 0 map[]":                                          nil,
-		"lag NaN poll NaN position 8 gaps 0 0 0 0 0 age 0 memory 0 map[stopped:1]":                                 all[3:],
+		"lag 2 poll 1699999940.5 position 26 gaps 3 3 30 9 3 age 60 memory 300 map[paused:1 running:2 stopped:1 waiting:1]": all,
+		"lag NaN poll NaN position 0 gaps 0 0 0 0 0 age 0 memory 0 map[]":                                                   nil,
+		"lag NaN poll NaN position 8 gaps 0 0 0 0 0 age 0 memory 0 map[stopped:1]":                                          all[4:],
 		// One that was not read yet.
 		"lag 1 poll 0.0 position 7 gaps 0 0 0 0 0 age 0 memory 0 map[running:1 starting:1]": {all[2], {State: Starting}},
 	} {

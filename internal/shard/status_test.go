@@ -49,6 +49,11 @@ func TestPause(t *testing.T) {
 			ttl 1h; poll-every 10s; look 1m; insert 2; at 10 n old; run; saved 10; pause; paused; wait 3h; resume;
 			wait 30m; at 5 late old; wait 10m; ids 1-2 10 5`,
 	})
+	t.Run("how far it lags is not known", func(t *testing.T) {
+		if lag := newBench(t).play(t, "insert 1000; hold 450; run; count 450; pause; free; paused").shard.Status().LagSeconds; lag != nil {
+			t.Errorf("it lags %v s", *lag)
+		}
+	})
 }
 
 // hang has what waits for it hang from begin until the end of that.
