@@ -270,40 +270,57 @@ var errStopping = errors.New("bridge is stopping")
 var errFormer = errors.New("the former configuration goes on")
 
 // replace closes the app that has ended, and opens another one: where that fails, the former one
-// again, for as long as it takes or until ctx ends, as when a disk is full.
+// again, for as long as it takes, as when a disk is full. Until then next is answered, and may be
+// another reload that comes; or ctx ends.
 func (p *Process) replace(ctx context.Context, next *reload) error {
-	// A signal that comes while an app is opened ends that in order.
-	opening := context.WithoutCancel(ctx)
 	p.opening.Lock()
 	defer p.opening.Unlock()
 	former, cfg := p.now.Load(), cmp.Or(next.cfg, p.latest)
 	left := former.legacy()
-	changed := *left
-	if !next.tables {
-		changed.carried = carried{}
-		p.inspected.Clear()
+	open := func(cfg *config.Config, goesOn bool) error {
+		one := *left
+		if !goesOn {
+			one.carried = carried{}
+			p.inspected.Clear()
+		}
+		// A signal that comes meanwhile ends that in order.
+		_, err := p.open(context.WithoutCancel(ctx), cfg, &one)
+		return err
 	}
 	if err := former.closeInside(); err != nil {
 		p.opts.Logger.Warn("not all was closed in order for the reload", "error", err)
 	}
-	_, err := p.open(opening, cfg, &changed)
-	if err != nil {
-		cfg = p.latest
-		pause := backoff.Backoff{Max: 5 * time.Second}
-		for {
-			again := *left
-			_, failed := p.open(opening, cfg, &again)
-			if failed == nil {
-				break
-			}
-			p.opts.Logger.Error("the former configuration cannot be opened, bridge tries again", "error", config.Text(failed))
-			p.swap.retry(failed)
-			if p.member != nil || pause.Wait(ctx) != nil {
-				// Another process of a standby group may work.
-				return errors.Join(err, failed)
-			}
+	err := open(cfg, next.tables)
+	for pause := (backoff.Backoff{Max: 5 * time.Second}); err != nil; {
+		failed := open(p.latest, true)
+		if failed == nil {
+			cfg, err = p.latest, fmt.Errorf("%w: %s", errFormer, config.Text(err))
+			break
 		}
-		err = fmt.Errorf("%w: %s", errFormer, config.Text(err))
+		p.opts.Logger.Error("the former configuration cannot be opened, bridge tries again", "error", config.Text(failed))
+		p.swap.retry(failed)
+		if p.member != nil {
+			// Another process of a standby group may work.
+			return errors.Join(err, failed)
+		}
+		if next.cfg != nil {
+			next.done <- fmt.Errorf("%w once it can be opened: %s", errFormer, config.Text(err))
+			*next = reload{done: make(chan error, 1)}
+		}
+		p.opening.Unlock()
+		select {
+		case *next = <-p.reloads:
+		case <-time.After(pause.Next()):
+		case <-ctx.Done():
+		}
+		p.opening.Lock()
+		switch {
+		case next.cfg != nil:
+			cfg = next.cfg
+			err = open(cfg, false)
+		case ctx.Err() != nil:
+			return errors.Join(err, failed)
+		}
 	}
 	p.latest = cfg
 	if p.member != nil {
@@ -318,7 +335,7 @@ func (p *Process) replace(ctx context.Context, next *reload) error {
 func (p *Process) limit(next *config.Config) bool {
 	p.opening.Lock()
 	defer p.opening.Unlock()
-	if !p.latest.ChangesLimitsAlone(next) {
+	if _, _, failed := p.swap.under(); failed != nil || !p.latest.ChangesLimitsAlone(next) {
 		return false
 	}
 	p.latest = next

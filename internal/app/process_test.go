@@ -280,28 +280,41 @@ func TestAShutdownDuringAReload(t *testing.T) {
 	}
 }
 
-// TestAReloadThatOpensNoApp: the former configuration goes on once that can be opened, or a signal
-// ends the process, and nothing is left open or closed twice.
+// TestAReloadThatOpensNoApp: the former configuration goes on once that can be opened, or another
+// one that is reloaded, or a signal ends the process, and nothing is left open or closed twice.
 func TestAReloadThatOpensNoApp(t *testing.T) {
 	t.Parallel()
-	for refuses, goesOn := range map[int64]bool{1: true, 3: true, 1000: false} {
+	const signal, another = 1000, 1001
+	for _, refuses := range []int64{1, 3, signal, another} {
 		h := newHousehold(t, "moves")
 		p := h.process()
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error, 1)
 		go func() { ended <- p.Run(ctx) }()
 		h.publishes("d_0", "M", "one")
-		if h.refuses.Store(refuses); !goesOn {
+		if h.refuses.Store(refuses); refuses == signal {
 			time.AfterFunc(time.Second, cancel)
 		}
-		if _, err := p.Reload(t.Context()); errors.Is(err, errFormer) != goesOn || !strings.Contains(err.Error(), errRefused.Error()) {
+		limit, end := context.WithTimeout(t.Context(), 10*time.Second)
+		defer end()
+		_, err := p.Reload(limit)
+		if must.Fail(t, err, errFormer, errRefused.Error()); strings.Contains(err.Error(), "once it can be opened") != (refuses > 1) {
 			t.Errorf("refused %d times: %v", refuses, err)
 		}
-		if goesOn {
+		if refuses == another {
+			p.opts.Load = func() (*config.Config, error) {
+				h.refuses.Store(0)
+				changed := *h.cfg
+				changed.ShutdownTimeout++
+				return &changed, nil
+			}
+			must.Get(p.Reload(limit))(t)
+		}
+		if refuses != signal {
 			h.publishes("d_0", "N", "one")
 			cancel()
 		}
-		if err := <-ended; errors.Is(err, errRefused) == goesOn {
+		if err := <-ended; errors.Is(err, errRefused) != (refuses == signal) {
 			t.Errorf("refused %d times it ends with %v", refuses, err)
 		}
 		cancel()
