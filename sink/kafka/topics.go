@@ -203,6 +203,13 @@ const (
 	resourceTopic   = 2
 )
 
+// hidingErrors are those with which a broker keeps the configuration of a topic to itself: it would
+// say the same again.
+var hidingErrors = []error{
+	kafkago.TopicAuthorizationFailed, kafkago.ClusterAuthorizationFailed, kafkago.SecurityDisabled,
+	kafkago.InvalidRequest, kafkago.UnsupportedVersion,
+}
+
 // Compaction implements [sink.Compactor] by the configuration of a topic, which shows to a login
 // with DESCRIBE_CONFIGS. A topic that is missing is waited for.
 func (s *Sink) Compaction(ctx context.Context, topic string) (found sink.Compaction, err error) {
@@ -233,7 +240,7 @@ func (s *Sink) compaction(ctx context.Context, topic string) (found sink.Compact
 	switch {
 	case !listed:
 		return found, generation, fmt.Errorf("the broker does not tell the configuration of topic %s", topic)
-	case errors.Is(config.err, kafkago.TopicAuthorizationFailed):
+	case slices.ContainsFunc(hidingErrors, func(err error) bool { return errors.Is(config.err, err) }):
 		return found, generation, fmt.Errorf("%w: grant DESCRIBE_CONFIGS on topic %s to the user of bridge: %w", sink.ErrHidden, topic, config.err)
 	case config.err != nil:
 		return found, generation, config.err

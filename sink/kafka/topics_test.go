@@ -135,34 +135,38 @@ func TestWhetherATopicIsCompacted(t *testing.T) {
 			}
 		}
 	})
-	t.Run("a login that may not ask is told so", func(t *testing.T) {
-		t.Parallel()
-		c := fake(t, kfake.SeedTopics(1, "t"))
-		requests := c.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.DescribeConfigs}, Observe: true, Count: -1})
-		c.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.DescribeConfigs}, Resource: "t", Err: kerr.TopicAuthorizationFailed, Count: -1})
-		s := open(t, kafka.Options{Connection: at(c.ListenAddrs()), Topics: []string{"t"}, Asked: []string{"t"}})
-		var asking sync.WaitGroup
-		for range 200 {
-			asking.Go(func() { _, _ = s.Compaction(sinktest.Deadline(t), "t") })
-		}
-		// One that is not answered holds up those that it is for alone.
-		if asking.Wait(); requests.Hits() > 50 {
-			t.Errorf("%d requests for 200 topics", requests.Hits())
-		}
-		hidden, err := s.Compaction(sinktest.Deadline(t), "t")
-		if hidden != (sink.Compaction{Tombstones: 24 * time.Hour}) {
-			t.Errorf("got %+v", hidden)
-		}
-		must.Fail(t, err, sink.ErrHidden, "DESCRIBE_CONFIGS on topic t")
-		r := s.Inspect(sinktest.Deadline(t))
-		found := false
-		for _, f := range r.Findings {
-			found = found || f.Code == "topic-hidden" && strings.Contains(f.Do, "KAFKA_TOMBSTONES") && strings.Contains(f.Statement, "DescribeConfigs")
-		}
-		if !found {
-			t.Errorf("the findings are %+v", r.Findings)
-		}
-	})
+	for _, answer := range []*kerr.Error{
+		kerr.TopicAuthorizationFailed, kerr.ClusterAuthorizationFailed, kerr.SecurityDisabled, kerr.InvalidRequest, kerr.UnsupportedVersion,
+	} {
+		t.Run("a login that may not ask is told so, by "+answer.Message, func(t *testing.T) {
+			t.Parallel()
+			c := fake(t, kfake.SeedTopics(1, "t"))
+			requests := c.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.DescribeConfigs}, Observe: true, Count: -1})
+			c.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.DescribeConfigs}, Resource: "t", Err: answer, Count: -1})
+			s := open(t, kafka.Options{Connection: at(c.ListenAddrs()), Topics: []string{"t"}, Asked: []string{"t"}})
+			var asking sync.WaitGroup
+			for range 200 {
+				asking.Go(func() { _, _ = s.Compaction(sinktest.Deadline(t), "t") })
+			}
+			// One that is not answered holds up those that it is for alone.
+			if asking.Wait(); requests.Hits() > 50 {
+				t.Errorf("%d requests for 200 topics", requests.Hits())
+			}
+			hidden, err := s.Compaction(sinktest.Deadline(t), "t")
+			if hidden != (sink.Compaction{Tombstones: 24 * time.Hour}) {
+				t.Errorf("got %+v", hidden)
+			}
+			must.Fail(t, err, sink.ErrHidden, "DESCRIBE_CONFIGS on topic t")
+			r := s.Inspect(sinktest.Deadline(t))
+			found := false
+			for _, f := range r.Findings {
+				found = found || f.Code == "topic-hidden" && strings.Contains(f.Do, "KAFKA_TOMBSTONES") && strings.Contains(f.Statement, "DescribeConfigs")
+			}
+			if !found {
+				t.Errorf("the findings are %+v", r.Findings)
+			}
+		})
+	}
 	t.Run("a reader gives up on a topic that does not come", func(t *testing.T) {
 		t.Parallel()
 		c := fake(t)
