@@ -347,6 +347,10 @@ func (g *Generations) Sign(ctx context.Context) error {
 			err = ErrFormer
 		}
 	}
+	if err == nil {
+		// What waited in Heard may have given up.
+		g.opts.Waits(nil)
+	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.failed = err; err == nil || heard && !errors.Is(err, ErrFormer) {

@@ -237,6 +237,16 @@ func TestASignThatTheBusTookLate(t *testing.T) {
 		if err := one.Heard(t.Context()); err != nil || time.Since(began) > 2*time.Second {
 			t.Errorf("it publishes after %s: %v", time.Since(began), err)
 		}
+		slow.held <- struct{}{}
+		time.Sleep(2 * time.Minute)
+		soon, end := context.WithTimeout(t.Context(), time.Second)
+		defer end()
+		must.Fail(t, one.Heard(soon), context.DeadlineExceeded)
+		<-slow.held
+		time.Sleep(2 * time.Second)
+		if why := one.reason(); why != fmt.Sprint(nil) {
+			t.Errorf("it is heard, nothing is to be published, and it still says %s", why)
+		}
 		one.ends()
 	})
 }
