@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"example.org/bridge/client/backoff"
 	"example.org/bridge/internal/stream"
 	"example.org/bridge/sink"
 	"example.org/bridge/tests/must"
@@ -65,4 +66,34 @@ func TestFullListOfARefusedEntityThatSharesItsID(t *testing.T) {
 			s.play("count 4")
 		})
 	}
+}
+
+// TestFullListOfEntitiesThatShareAnIDFromASlowBus: the last messages of those that share an id are
+// read together, however long that takes.
+func TestFullListOfEntitiesThatShareAnIDFromASlowBus(t *testing.T) {
+	instantly(t, "gone", func(t *testing.T) {
+		b := newChangesBench(t, 0)
+		b.opts.Lists, b.source = []string{topic}, newPairedSource(b.table)
+		s := b.play(t, "row a 1 0 now; row b 1 0 now; run; said Added a=1, Added b=1; stop; accept; delete 1 2")
+		b.reader = slowMessages{b.bus}
+		list := b.list(t, 0)
+		if own := must.Get(stream.LoadRepublish(t.Context(), b.store, key))(t); list.State != stream.RepublishDone || own.Rows != 2 {
+			t.Errorf("%+v, of the table %+v", list, own)
+		}
+		s.play("count 6")
+	})
+}
+
+// slowMessages takes six seconds to give a message.
+type slowMessages struct{ sink.Reader }
+
+func (s slowMessages) Read(ctx context.Context, span sink.Span, each func(*sink.Stored) error) (uint64, error) {
+	if _, bounded := ctx.Deadline(); !bounded {
+		return s.Reader.Read(ctx, span, each)
+	}
+	if err := backoff.Pause(ctx, 6*time.Second); err != nil {
+		return span.From, err
+	}
+	span.To = span.From + 1
+	return s.Reader.Read(ctx, span, each)
 }

@@ -84,7 +84,8 @@ func (r *republishing) lastMessages(ctx context.Context, decisions []stream.Deci
 	}
 	asks := len(last)
 	defer maps.DeleteFunc(last, func(_ [16]byte, said lastMessage) bool { return said.time.IsZero() })
-	reading, end := context.WithTimeout(ctx, r.opts.LastWithin)
+	// Those of one row are read together, however many they are.
+	reading, end := context.WithTimeout(ctx, time.Duration(1+(asks-1)/r.most)*r.opts.LastWithin)
 	defer end()
 	for number, list := range offsets {
 		tp := r.opts.Committer.TP(number)
@@ -105,7 +106,7 @@ func (r *republishing) lastMessages(ctx context.Context, decisions []stream.Deci
 			case reading.Err() == nil:
 				return nil, later("the bus does not give the last messages of entities: %w", err)
 			case asks > 1:
-				r.most = asks / 2
+				r.most = max(1, min(asks, r.most)/2)
 				return nil, later("the bus did not give the last messages of %d entities within %s, so fewer are asked for at once", asks, r.opts.LastWithin)
 			}
 			// The row says what its entity is.
