@@ -345,8 +345,8 @@ func checkDeadLetters(l *loader, cfg *Config) {
 		if l.env[variable] == "" {
 			variable = prefix + "DEAD_LETTER"
 		}
-		if by == s.DeadLetter {
-			l.add(variable, "is where events of the stream %s go: use a topic or subject of its own", events[by])
+		if name, is := events[s.DeadLetter]; is {
+			l.add(variable, "is where events of the stream %s go: use a topic or subject of its own", name)
 		} else {
 			l.warn(variable, "is one of the subjects %s of the stream %s, of which an event may lie among the dead letters: use a subject of its own", by, events[by])
 		}
