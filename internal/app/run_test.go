@@ -101,7 +101,7 @@ func TestTheLogOfAHealthyRun(t *testing.T) {
 	again := new(sharedLog)
 	runUntil(t, load(t, renamed), again, "caught up")
 	before, _, _ := strings.Cut(again.String(), `msg="stream begins" stream=bills`)
-	want := `level=WARN msg="finding about the checkpoint" code=checkpoint-other severity=warning subject=` + cfg.CheckpointPath + ` finding="holds the stream orders (orders), which is not configured"`
+	want := `level=WARN msg="finding about the checkpoint" code=checkpoint-other severity=warning subject=` + cfg.CheckpointPath + ` finding="holds the stream orders (orders), which is not configured" remedy="where it is the checkpoint of another installation, set BRIDGE_CHECKPOINT_URL to this one's; where the stream was renamed, give it its name back; `
 	if !strings.Contains(before, want) || strings.Contains(log.String(), "about the checkpoint") {
 		t.Errorf("the log lacks %s, or has it before:\n%s", want, again.String())
 	}

@@ -145,7 +145,7 @@ func Others(cfg *config.Config, kept []store.ShardState) []inspect.Finding {
 		stream := cfg.Stream(name)
 		if stream == nil {
 			r.Add(inspect.Warning, inspect.CheckpointOther, cfg.CheckpointPath, fmt.Sprintf("holds the stream %s (%s), which is not configured", name, firstFew(shards[name]))).
-				Says("where it is the checkpoint of another installation, set %s to this one's; where the stream is gone for good", option.CheckpointURL).
+				Says("where it is the checkpoint of another installation, set %s to this one's; where the stream was renamed, give it its name back; where it is gone for good", option.CheckpointURL).
 				Types("bridge checkpoint reset %s", name)
 			continue
 		}
