@@ -173,7 +173,8 @@ func (s *Scheduler) open(ctx context.Context, t *turn) {
 	switch {
 	case began && (last.Ended.IsZero() || time.Since(last.Ended) >= t.Interval), !began && t.AtOnce:
 		due = time.Now()
-	case !began:
+	case !began, last.Ended.After(time.Now()):
+		// Or the clock was set back since.
 		due = time.Now().Add(jitter(t.Interval))
 	}
 	s.mu.Lock()

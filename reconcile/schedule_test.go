@@ -160,6 +160,9 @@ func TestSchedulerRuns(t *testing.T) {
 			},
 			"start; pass 10s; stop; ran 1 0 1; 2:is resumed=true rows=30; 1:is guard=tripped ago=1m10s",
 		},
+		"after its interval what ended in the future, by a clock that was set back": {
+			func() []reconcile.Run { return []reconcile.Run{ended(-24 * time.Hour)} }, "start; pass 30m; stop; ran 1",
+		},
 		"requests run before what is due, and run again where only an older run was finished": {
 			func() []reconcile.Run {
 				short := cut
