@@ -129,7 +129,7 @@ func (f *folder) checkForeign() error {
 	}
 	for _, e := range entries {
 		switch e.Name() {
-		case lockFile, dbFolder, asideFolder, damagedFile, formatFile + ".new", "lost+found":
+		case lockFile, dbFolder, asideFolder, damagedFile, formatFile + ".new", damagedFile + ".new", "lost+found":
 		default:
 			if _, err := share.Parse(e.Name()); err == nil {
 				// The folder of a share, beside that of a process without shares.

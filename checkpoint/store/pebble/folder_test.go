@@ -79,8 +79,12 @@ func TestWhatCannotBeOpened(t *testing.T) {
 		"all files are missing":   {without("."), store.ErrSetAside, "", inspect.CheckpointCorrupt},
 		"the format is damaged":   {in(formatFile, "bridge"), store.ErrSetAside, formatFile, inspect.CheckpointCorrupt},
 		"damage was seen":         {in(damagedFile, "by a test\n"), store.ErrSetAside, "damage was seen before: by a test", inspect.CheckpointCorrupt},
-		"an older format":         {in(formatFile, formatText(format-1)), store.ErrSetAside, "older", inspect.CheckpointOlder},
-		"a newer format":          {in(formatFile, formatText(format+1)), store.ErrNewer, "run the newer version", inspect.CheckpointNewer},
+		"damage was seen while the disk was full": {func(t *testing.T, path string) {
+			in(damagedFile+".new", "")(t, path)
+			without("*.sst")(t, path)
+		}, store.ErrSetAside, "", inspect.CheckpointCorrupt},
+		"an older format": {in(formatFile, formatText(format-1)), store.ErrSetAside, "older", inspect.CheckpointOlder},
+		"a newer format":  {in(formatFile, formatText(format+1)), store.ErrNewer, "run the newer version", inspect.CheckpointNewer},
 		"a folder of others": {func(t *testing.T, path string) {
 			must.OK(t, os.Remove(filepath.Join(path, formatFile)))
 			write(t, filepath.Join(path, "notes"), []byte("x"))
