@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"syscall"
 
 	"golang.org/x/sys/unix"
 
@@ -66,7 +65,7 @@ func unfit(r *inspect.Report, path string, err error) {
 	case errors.Is(err, store.ErrNewer):
 		r.Add(inspect.Unsafe, inspect.CheckpointNewer, path, "was written by a newer version: "+err.Error()).
 			Says("run that version of bridge or a later one")
-	case errors.Is(err, fs.ErrPermission), errors.Is(err, syscall.EROFS):
+	case errors.Is(err, fs.ErrPermission):
 		r.Add(inspect.Unsafe, inspect.CheckpointNotWritable, path, "may not be read and written by the user that runs this: "+err.Error()).
 			Says("give it to the user that runs bridge, or set %s to a folder elsewhere", option.CheckpointURL).Types("chown -R %d %s", os.Geteuid(), absolute(path))
 	default:
@@ -100,6 +99,8 @@ func inspectParent(r *inspect.Report, path string) {
 	case errors.Is(err, fs.ErrNotExist):
 		r.Add(inspect.Unsafe, inspect.CheckpointNotWritable, path, "cannot be made: there is no directory "+dir).
 			Says("create it for the user that runs bridge, or set %s to a folder elsewhere", option.CheckpointURL).Types("mkdir -p %s", dir)
+	case errors.Is(err, unix.EROFS):
+		unfit(r, path, err)
 	default:
 		r.Add(inspect.Unsafe, inspect.CheckpointNotWritable, path, fmt.Sprintf("cannot be made in %s: %v", dir, err)).
 			Says("make the directory writable for the user that runs bridge, or set %s to a folder elsewhere", option.CheckpointURL).

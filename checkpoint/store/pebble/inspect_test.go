@@ -136,6 +136,13 @@ func TestInspect(t *testing.T) {
 			must.OK(t, os.Chmod(dir, 0o700))
 		}
 	})
+	t.Run("types no chown where the file system is read-only", func(t *testing.T) {
+		var r inspect.Report
+		unfit(&r, "bridge.db", &fs.PathError{Op: "write to", Path: "bridge.db", Err: unix.EROFS})
+		if f := r.Findings[0]; f.Code != inspect.CheckpointNotWritable || f.Statement != "" {
+			t.Errorf("found %+v", f)
+		}
+	})
 	t.Run("says that a bridge is running", func(t *testing.T) {
 		path := withShards(t)
 		s := openTest(t, path)
