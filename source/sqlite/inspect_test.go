@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"example.org/bridge/internal/inspect"
+	"example.org/bridge/internal/option"
 	"example.org/bridge/source"
 	"example.org/bridge/source/sourcetest"
 	"example.org/bridge/tests/must"
@@ -150,7 +151,8 @@ func TestInspect(t *testing.T) {
 	})
 	t.Run("a file that is not there", func(t *testing.T) {
 		found := open(t, filepath.Join(t.TempDir(), "none.db")).Inspect(t.Context(), []source.Expected{{}}, 1)
-		if found.Tables != nil || len(found.Server.Findings) != 1 || found.Server.Findings[0].Code != inspect.SourceUnreachable {
+		named := inspect.Named(found.Server.Findings, func(name option.Name) string { return "BRIDGE_" + string(name) })
+		if found.Tables != nil || len(named) != 1 || named[0].Code != inspect.SourceUnreachable || !strings.Contains(named[0].What, "correct BRIDGE_SOURCE_URL") {
 			t.Errorf("found %+v", found)
 		}
 	})

@@ -270,7 +270,7 @@ func (s *Source) Inspect(ctx context.Context, tables []source.Expected, atOnce i
 	found.Server.Summary = fmt.Sprintf("SQLite %s, %s, journal %s", version, s.options.Path, journal)
 	if err != nil {
 		found.Server.Summary = "SQLite, " + s.options.Path
-		found.Server.Add(inspect.Unsafe, inspect.SourceUnreachable, "file", "cannot be read: "+explain(err).Error()).
+		found.Server.Add(inspect.Unsafe, inspect.SourceUnreachable, "file", "cannot be read").Because(explain(err)).
 			Says("correct the path in %s, or see to the file; to try it by hand", option.SourceURL).Types("sqlite3 -readonly %s .tables", s.options.Path)
 		return found
 	}
