@@ -219,6 +219,9 @@ func (l *streamLoader) checkOrder() {
 	if l.env[l.begin+rateName] != "" {
 		l.warn(l.begin+rateName, "has no effect with %s%s, where reconcile alone reads the rows: set %sRECONCILE_RATE", l.begin, setting, l.begin)
 	}
+	if l.stream.Kind == event.Release && l.stream.IDFormat() == "" {
+		l.add(l.begin+"ID_ORDER", "is none, and a release stream is nothing but its tail, which needs an order: set another one, or %sKIND=capability", l.begin)
+	}
 	if l.stream.Start != (Start{}) {
 		l.add(l.begin+"START", "is not beginning, and with %s%s nothing tells a row of before from one that was committed late: remove it", l.begin, setting)
 	}
