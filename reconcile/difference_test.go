@@ -75,6 +75,10 @@ func (w *world) do(name string, words []string) bool {
 			w.t.Errorf("%s: not cut: %+v", w.Step, report)
 		}
 		w.options.Committer = whole
+	case "ago": // TIME: the run on record began so much earlier; later by a clock that was set back since
+		last := w.recorded()
+		last.Started = last.Started.Add(-w.Duration(words[0]))
+		w.record(last)
 	case "before": // READ STEP: the step is played before this read of the next runs
 		w.atRead(int(w.Number(words[0])), func() { w.play(strings.Join(words[1:], " ")) })
 	case "server": // NAME, or NAME replica
@@ -239,6 +243,10 @@ func TestRunJudges(t *testing.T) {
 			fill a 60; delete 50; before 3 server other; cut 6; server memory; want scanned=59 unjudged resumed unverified`,
 		"deletes that a person has allowed, once it is resumed": `
 			fill a 60; gone a 3-60; delete 3-60; cut 3 allowed; want scanned=2 deleted=58 gone=58 resumed`,
+		"no deletes that a person has allowed long ago": `
+			fill a 60; gone a 3-60; delete 3-60; cut 3 allowed; ago 2h; want scanned=2 gone=58 guard resumed unverified`,
+		"no deletes that a person has allowed by a clock that was set back since": `
+			fill a 60; gone a 3-60; delete 3-60; cut 3 allowed; ago -2h; want scanned=2 gone=58 guard resumed unverified`,
 		"no deletes that a person has allowed of another server": `
 			fill a 60; gone a 3-60; delete 3-60; cut 3 allowed; server other; want scanned=2 gone=58 guard unverified`,
 		"no entity gone that has a row in another table of the stream": `

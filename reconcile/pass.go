@@ -97,7 +97,7 @@ func (p *pass) begin(ctx context.Context) error {
 	}
 	// Invariant 5: agreement to deletes does not hold for a table that is read much later, nor on
 	// another server.
-	allowed := p.mode.AllowDeletes || cutShort && last.Allowed && last.Server == p.page.Server && time.Since(last.Started) < allowedFor
+	allowed := p.mode.AllowDeletes || cutShort && last.Allowed && last.Server == p.page.Server && time.Since(last.Started).Abs() < allowedFor
 	if p.resumed {
 		last.Allowed = allowed
 		last.Bound = min(last.Bound, reach)
