@@ -50,9 +50,14 @@ func (s *Store) ForgetAbsent(ctx context.Context, of store.Key, before time.Time
 	}
 	s.applying.Lock()
 	defer s.applying.Unlock()
-	gone, prefix := store.ViewChange{Stream: of.Stream}, numbered(absentTag, number)
-	err := each(s.db, prefix, binary.BigEndian.AppendUint64(prefix[:5:5], second(before)), func(key, value []byte) error {
+	gone, last, from := store.ViewChange{Stream: of.Stream}, s.forgotten, numbered(absentTag, number)
+	end := binary.BigEndian.AppendUint64(from[:5:5], second(before))
+	if s.forgotten = (forgotten{of: of, before: before}); last.of == of && last.before.Equal(before) && last.to != nil {
+		from = last.to
+	}
+	err := each(s.db, from, end, func(key, value []byte) error {
 		if len(gone.Changes) >= limit {
+			s.forgotten.to = bytes.Clone(key)
 			return errEnough
 		}
 		at, entity, err := split(key)
@@ -69,9 +74,18 @@ func (s *Store) ForgetAbsent(ctx context.Context, of store.Key, before time.Time
 		err = s.apply(&store.Batch{Views: []store.ViewChange{gone}})
 	}
 	if err != nil {
+		s.forgotten = forgotten{}
 		return 0, s.failed(err)
 	}
 	return len(gone.Changes), nil
+}
+
+// forgotten is what ForgetAbsent was called with last, and to which key it has come, nil for the
+// end: the same call goes on there, as Pebble steps over each entry that was removed before.
+type forgotten struct {
+	of     store.Key
+	before time.Time
+	to     []byte
 }
 
 // writer makes one of Pebble's batches of one of ours. After the first error it does nothing.

@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"encoding/binary"
 	"path/filepath"
+	"slices"
 	"testing"
+	"time"
 
 	"example.org/bridge/checkpoint/store"
 	"example.org/bridge/checkpoint/store/storetest"
@@ -147,5 +149,29 @@ func TestOnlyANewStoreHasAFilterUntilItIsFull(t *testing.T) {
 		}
 		must.OK(t, s.Close())
 		s = openTest(t, path)
+	}
+}
+
+// TestForgettingManyCostsEachTheSame: what was forgotten costs nothing when more is.
+func TestForgettingManyCostsEachTheSame(t *testing.T) {
+	s := openTest(t, filepath.Join(t.TempDir(), "store"))
+	const n, slice = 50_000, 100
+	since := time.Unix(1, 0).UTC()
+	view := store.ViewChange{Stream: "orders"}
+	for i := range uint64(n) {
+		e := store.Entry{Shard: "orders", Row: i, State: store.Absent, Since: since}
+		view.Changes = append(view.Changes, store.Change{Entity: binary.BigEndian.AppendUint64(nil, i), Entry: e})
+	}
+	must.OK(t, s.Apply(t.Context(), &store.Batch{Views: []store.ViewChange{view}}))
+	var took []time.Duration
+	for range n / slice {
+		began := time.Now()
+		if got := must.Get(s.ForgetAbsent(t.Context(), store.Key{Stream: "orders"}, since.Add(time.Hour), slice))(t); got != slice {
+			t.Fatalf("%d are forgotten, want %d", got, slice)
+		}
+		took = append(took, time.Since(began))
+	}
+	if first, last := slices.Min(took[:10]), slices.Min(took[len(took)-10:]); last > 8*first {
+		t.Errorf("the last ones take %v, the first ones %v", last, first)
 	}
 }

@@ -72,7 +72,9 @@ type Store struct {
 	// applying orders batches, so that the number of a name is saved at the latest with the first
 	// batch that uses it.
 	applying sync.Mutex
-	closed   atomic.Bool
+	// forgotten belongs to the one that holds applying.
+	forgotten forgotten
+	closed    atomic.Bool
 	// flushing counts the flushes that a Sync has begun and that have not ended.
 	flushing atomic.Int32
 	damage   atomic.Pointer[error]
