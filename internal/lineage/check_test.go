@@ -283,7 +283,10 @@ func TestColumnsThatRepeatTellNothing(t *testing.T) {
 		"others with the same state": {[][]string{{"ann", "new", "n1"}, {"bob", "new", "n2"}}, [][]string{{"carl", "new", "n3"}, {"dora", "new", "n4"}}, map[uint64]bool{1: false, 2: false}},
 		"updated in one column":      {[][]string{{"anna", "new", "note 1"}, {"bobby", "new", "note 2"}}, [][]string{{"anna", "old", "note 3"}, {"bobby", "old", "note 4"}}, map[uint64]bool{1: true, 2: true}},
 		"a number by chance":         {[][]string{{"anna", "10", ""}, {"bobby", "20", ""}}, [][]string{{"carla", "10", ""}, {"dora", "20", ""}}, map[uint64]bool{1: false, 2: false}},
-		"nothing that tells":         {[][]string{{"same", "x", "x"}, {"same", "x", "x"}}, [][]string{{"same", "y", "y"}, {"same", "y", "y"}}, map[uint64]bool{}},
+		"short values, some unchanged": {
+			[][]string{{"ann", "1", ""}, {"bob", "2", ""}, {"", "3", ""}}, [][]string{{"cid", "1", ""}, {"bob", "2", ""}, {"", "3", ""}}, map[uint64]bool{2: true},
+		},
+		"nothing that tells": {[][]string{{"same", "x", "x"}, {"same", "x", "x"}}, [][]string{{"same", "y", "y"}, {"same", "y", "y"}}, map[uint64]bool{}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			was, is := newTable("a"), newTable("a")

@@ -157,8 +157,9 @@ func (c *comparison) pages(ctx context.Context, ids []uint64, each func(*source.
 // out rows for which neither is certain. The encoder is bound to the columns of the page.
 //
 // A member tells where its value hardly repeats: it is that of one row alone on either side, and
-// long, unless no member of the row is. A row with half of these unchanged was updated at most; one
-// with none of them is another.
+// long. A row with half of these unchanged was updated at most; one with none of them is another.
+// Where no member is long, several count, and all must be unchanged: a short one may be so by
+// chance.
 func Compare(encoder *event.Encoder, page *source.Page, newest map[uint64][]byte) map[uint64]bool {
 	type pair struct{ was, is members }
 	pairs := make(map[uint64]pair)
@@ -202,14 +203,15 @@ func Compare(encoder *event.Encoder, page *source.Page, newest map[uint64][]byte
 				count(&long, was == is)
 			}
 		}
+		enough := 2*long.unchanged >= long.members
 		if long.members == 0 {
-			long = all
+			long, enough = all, all.members > 1 && all.unchanged == all.members
 		}
 		switch {
 		case long.members == 0:
 		case long.unchanged == 0:
 			same[id] = false
-		case 2*long.unchanged >= long.members:
+		case enough:
 			same[id] = true
 		}
 	}
