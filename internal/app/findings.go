@@ -173,7 +173,8 @@ func (r *rowInspection) inspect(ctx context.Context) error {
 	}
 	if r.stream.Rate > 0 && r.stream.Order() != source.OrderNone && r.position != nil && page.MaxID > *r.position {
 		ids := page.MaxID - *r.position
-		if takes := time.Duration(float64(ids) / float64(r.stream.Rate) * float64(time.Second)); takes > longBacklog {
+		// Ids may jump so far that no Duration holds it.
+		if takes := time.Duration(min(float64(ids)/float64(r.stream.Rate), 3600e6) * float64(time.Second)); takes > longBacklog {
 			r.Add(inspect.Note, inspect.RateBacklog, r.table, fmt.Sprintf("has %d ids above its position, which take %s at the rate of %d rows a second", ids, takes.Round(time.Minute), r.stream.Rate)).
 				Says("increase %s, or set it to 0, where that is too long", option.Rate)
 		}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"maps"
@@ -34,6 +35,7 @@ import (
 	"example.org/bridge/internal/inspect"
 	"example.org/bridge/internal/option"
 	"example.org/bridge/source"
+	sourcememory "example.org/bridge/source/sourcetest/memory"
 	"example.org/bridge/tests/must"
 )
 
@@ -126,6 +128,24 @@ func load(t *testing.T, env configtest.Env) *config.Config {
 
 func found(severity inspect.Severity, subject string) inspect.Finding {
 	return inspect.Finding{Severity: severity, Code: inspect.Stride, Subject: subject, What: "is " + severity.String(), Do: "fix it", Statement: "FIX " + subject + ";"}
+}
+
+func TestIDsThatARateHoldsBack(t *testing.T) {
+	cfg := load(t, configtest.With("BRIDGE_STREAM_ORDERS_RATE", "2"))
+	stream := &cfg.Streams[0]
+	for highest, want := range map[uint64]string{7200: "", 14_400: "which take 2h0m0s", 1 << 63: "which take 1000000h0m0s"} {
+		var columns []source.Column
+		for _, name := range append([]string{stream.ID}, stream.Key...) {
+			columns = append(columns, source.Column{Name: name, Kind: source.Int})
+		}
+		table := sourcememory.NewTable(source.Spec{Table: "orders_0", ID: stream.ID, Key: stream.Key}, columns...)
+		table.InsertAt(highest)
+		r := rowInspection{cfg: cfg, stream: stream, table: "orders_0", shards: func(source.Spec) source.Shard { return table }, position: new(uint64)}
+		err := r.inspect(t.Context())
+		if got := fmt.Sprint(r.Findings); err != nil || !strings.Contains(got, want) || (len(r.Findings) > 0) != (want != "") {
+			t.Errorf("up to %d: %s, %v, want %q", highest, got, err, want)
+		}
+	}
 }
 
 func TestATakenPortIsAFinding(t *testing.T) {

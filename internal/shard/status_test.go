@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -271,6 +272,15 @@ func TestTrafficOfAShard(t *testing.T) {
 		}
 		if p := got.Published; p.Rows != 17 || sum != 17 || got.Late != 1 || fmt.Sprint(got.DeadLetters) != "{3 [{too large 3}]}" || p.RowsPerSecond <= 0 {
 			t.Errorf("%+v", got)
+		}
+	})
+	instantly(t, "what a jump of ids takes is no time of a clock", func(t *testing.T) {
+		b, log := newBench(t), new(lines)
+		b.opts.Logger, b.opts.BatchRows = slog.New(slog.NewTextHandler(log, nil)), 1
+		b.hook = func(source.Query) error { wait(t, 6*time.Second); return nil }
+		b.play(t, "insert 9; at 7000000000000000000 high; run; count 9")
+		if log.count("left=277777h46m40s") == 0 {
+			t.Errorf("the log:\n%s", &log.b)
 		}
 	})
 	instantly(t, "a backlog begins where the shard was last drained", func(t *testing.T) {

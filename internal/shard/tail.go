@@ -333,7 +333,8 @@ func (p *tailLog) note(position uint64, behind bool) {
 	}
 	highest := p.status.highest()
 	rate := float64(position-p.id) / elapsed.Seconds()
-	left := time.Duration(float64(highest-min(position, highest)) / rate * float64(time.Second))
+	// Ids may jump so far that no Duration holds it.
+	left := time.Duration(min(float64(highest-min(position, highest))/rate, 1e9) * float64(time.Second))
 	p.opts.Logger.Info("catching up", "position", position, "of", highest, "ids_per_second", int(rate), "left", left.Round(time.Second))
 	p.logged, p.id = now, position
 }

@@ -172,8 +172,8 @@ func barLine(what string, done, total uint64, took time.Duration) string {
 	full := int(share * width)
 	line := fmt.Sprintf("%-*s [%s%s] %3.0f %%", room, what, strings.Repeat("#", full), strings.Repeat(".", width-full), 100*share)
 	if seconds := took.Seconds(); seconds >= 1 && done > 0 {
-		if left := time.Duration((1 - share) / share * float64(took)); left < most {
-			line += fmt.Sprintf(", %s left", left.Round(time.Second))
+		if left := (1 - share) / share * float64(took); left < float64(most) {
+			line += fmt.Sprintf(", %s left", time.Duration(left).Round(time.Second))
 		}
 	}
 	return line

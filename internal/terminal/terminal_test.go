@@ -47,6 +47,7 @@ func TestProgressBar(t *testing.T) {
 		{"reading the bus", 0, 0, time.Minute, "reading the bus"},
 		{"reading the bus", 50, 200, 10 * time.Second, "reading the bus                [#####...............]  25 %, 30s left"},
 		{"reading the bus", 300, 200, 0, "reading the bus                [####################] 100 %"},
+		{"a jump of ids", 1, 1 << 62, time.Minute, "a jump of ids                  [....................]   0 %"},
 		{"reading " + strings.Repeat("x", 60), 1, 100, 200 * time.Hour, ""},
 	} {
 		got := barLine(c.what, c.done, c.total, c.took)

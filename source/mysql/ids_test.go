@@ -99,6 +99,7 @@ func TestSessionsInAnotherTimeZone(t *testing.T) {
 		{"east of it", "+02:00", "DATETIME(6)", "2h0m0s in the future"},
 		{"west of it", "-05:30", "DATETIME", "5h30m0s before CREATED"},
 		{"with a TIMESTAMP", "-05:00", "TIMESTAMP(6)", ""},
+		{"beyond every duration", "+00:00", "DATETIME(6) AS ('9999-12-31') STORED", "(modified) of 9999-12-31, in the future"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			b.exec(t, "DROP TABLE IF EXISTS zoned")

@@ -304,7 +304,11 @@ func (t *inspection) checkOffsets(ctx context.Context, c conn) error {
 	}
 	what := ""
 	if ahead := newest.Sub(now); ahead > offsetSlack {
-		what = fmt.Sprintf("has a MODIFIED (%s) %s in the future: such an update is published when its time comes, or by the next reconcile", modified.Name, ahead.Round(time.Minute))
+		by := ahead.Round(time.Minute).String()
+		if ahead > 365*24*time.Hour {
+			by = "of " + newest.Format(time.DateOnly) + ","
+		}
+		what = fmt.Sprintf("has a MODIFIED (%s) %s in the future: such an update is published when its time comes, or by the next reconcile", modified.Name, by)
 	} else if offset := offsetOf(behind); offset > 0 {
 		what = fmt.Sprintf("has MODIFIED (%s) %s before CREATED in its newest rows: updates look that old, and what is older than ten minutes waits for the next reconcile", modified.Name, offset)
 	}
