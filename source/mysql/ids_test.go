@@ -99,7 +99,7 @@ func TestSessionsInAnotherTimeZone(t *testing.T) {
 		{"east of it", "+02:00", "DATETIME(6)", "2h0m0s in the future"},
 		{"west of it", "-05:30", "DATETIME", "5h30m0s before CREATED"},
 		{"with a TIMESTAMP", "-05:00", "TIMESTAMP(6)", ""},
-		{"beyond every duration", "+00:00", "DATETIME(6) AS ('9999-12-31') STORED", "(modified) of 9999-12-31, in the future"},
+		{"beyond every duration", "+00:00", "DATETIME(6)", "(modified) of 9999-12-31, in the future"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			b.exec(t, "DROP TABLE IF EXISTS zoned")
@@ -110,6 +110,9 @@ func TestSessionsInAnotherTimeZone(t *testing.T) {
 				must.Get(tx.ExecContext(t.Context(), statement))(t)
 			}
 			must.OK(t, tx.Commit())
+			if strings.Contains(c.want, "9999") {
+				b.exec(t, "UPDATE zoned SET modified = '9999-12-31'")
+			}
 			spec := source.Spec{Table: "zoned", ID: "id", Key: []string{"name"}, UniqueKey: true, Created: "created", Modified: "modified"}
 			found := b.source.Inspect(t.Context(), []source.Expected{{Spec: spec, Updates: true, Zone: time.UTC}}, 1)
 			at := slices.IndexFunc(found.Tables[0].Findings, func(f inspect.Finding) bool { return f.Code == inspect.TimeOffset })
