@@ -46,8 +46,15 @@ type publishedRows struct {
 	// again are ids whose rows are to be read again and published if they say something new.
 	again []uint64
 	// askedAt is the highest id, below the position, at which the table's next id was asked for and
-	// found good.
+	// found good, or not known.
 	askedAt *uint64
+	// uncounted says that it was not known then.
+	uncounted bool
+	// fell says that they are to be compared because the highest id of such a table fell, or is the
+	// position again: it may have given ids again.
+	fell bool
+	// doubted is the lowest row of a release stream that the log was last told may be another.
+	doubted uint64
 }
 
 func newPublished(server *server, entities *entities, log *published.Log) *publishedRows {
@@ -67,7 +74,7 @@ func (p *publishedRows) confirm(ctx context.Context) error {
 	}
 	now, origin := p.log.Origin(), p.log.Origin()
 	now.Server, now.Started = server, source.StartedOf(p.opts.Source)
-	if c.Moved = p.movedFrom(origin, now); c.Outcome() == published.Reused {
+	if c.Moved = p.movedFrom(origin, now); c.Outcome() == published.Reused || p.release() {
 		return p.conclude(ctx, c)
 	}
 	return nil
@@ -88,8 +95,7 @@ func (p *publishedRows) movedFrom(list, now published.Origin) bool {
 }
 
 // refuse returns an error when the next id that the table gives is known, and not above the
-// position. Deleting the
-// newest rows leaves the counter where it is and is no such case.
+// position. Deleting the newest rows leaves the counter where it is and is no such case.
 func (p *publishedRows) refuse(ctx context.Context, position uint64) error {
 	if position == 0 {
 		return nil
@@ -99,32 +105,37 @@ func (p *publishedRows) refuse(ctx context.Context, position uint64) error {
 		next, err = p.opts.Source.NextID(ctx)
 		return err
 	})
-	if err != nil || next == 0 || next > position {
+	if p.uncounted = err == nil && next == 0; err != nil || next == 0 || next > position {
 		return err
 	}
 	return newReused(p.remedyNow(ctx), "the next id of %s was %d, the position is %d: was it truncated or restored?", p.opts.Name, next, position)
 }
 
 // check calls watch where that is due, and asks for the next id when the highest id of the page
-// lies below the position and has changed since it was asked. Where the page is to be read again,
-// ready is false.
+// lies below the position and has changed since it was asked. Where that is not known, it has the
+// rows of a release stream be compared as those of another server, then and when the highest id has
+// risen above the position again. Where the page is to be read again, ready is false.
 func (p *publishedRows) check(ctx context.Context, page *page, position uint64) (ready bool, err error) {
 	if ready, err = p.watch(ctx, page); err != nil || !ready {
 		return false, err
 	}
 	highest := page.MaxID
-	if highest >= position {
+	switch below := highest < position; {
+	case !below && p.askedAt == nil, below && p.askedAt != nil && *p.askedAt == highest:
+		return true, nil
+	case !below:
 		p.askedAt = nil
+	default:
+		if err := p.refuse(ctx, position); err != nil {
+			return false, err
+		}
+		p.askedAt = &highest
+	}
+	if !p.uncounted || !p.release() {
 		return true, nil
 	}
-	if p.askedAt != nil && *p.askedAt == highest {
-		return true, nil
-	}
-	if err := p.refuse(ctx, position); err != nil {
-		return false, err
-	}
-	p.askedAt = &highest
-	return true, nil
+	p.fell, p.due = true, true
+	return p.watch(ctx, page)
 }
 
 // watch compares the rows published last with the table when the shard begins, when a read has
@@ -194,12 +205,12 @@ func (p *publishedRows) compare(ctx context.Context, now published.Origin) error
 		p.apart = 0
 	}
 	now.Server, now.Started = server, source.StartedOf(p.opts.Source)
-	c.Moved = p.movedFrom(p.log.Origin(), now) || p.seen.Server != "" && !now.SameServer(p.seen)
-	p.seen = now
+	moved := p.movedFrom(p.log.Origin(), now) || p.seen.Server != "" && !now.SameServer(p.seen)
+	c.Moved, p.seen = moved || p.fell, now
 	if err := p.conclude(ctx, c); err != nil {
 		return err
 	}
-	if c.Lost() {
+	if p.fell = p.fell && p.due; moved && c.Lost() {
 		// Transactions that are open there may have their ids.
 		if added := p.log.Lose(c, time.Now().Add(lostFor)); added > 0 && c.Survivor() > 0 {
 			p.opts.Logger.Warn("the server that answers now lacks the rows that were published last: watching for reused ids",
@@ -269,6 +280,10 @@ func (p *publishedRows) doubt(c *published.Check) {
 		p.opts.Logger.Info("rows that were published last say something else now, they are published again", "rows", len(ids), "first", c.First())
 		return
 	}
+	if c.First() == p.doubted {
+		return
+	}
+	p.doubted = c.First()
 	p.opts.Logger.Info("rows that were published last were changed since, or their ids belong to other rows: a CREATED with a fraction of a second would tell",
 		"rows", len(ids), "first", c.First())
 }

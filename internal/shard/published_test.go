@@ -169,6 +169,41 @@ func TestIDsUsedAgainByAnOpenTransaction(t *testing.T) {
 	}
 }
 
+// uncounted is a table whose next id is not known, as that of SQLite without AUTOINCREMENT.
+type uncounted struct{ source.Shard }
+
+func (uncounted) NextID(context.Context) (uint64, error) { return 0, nil }
+
+// TestIDsWithoutACounterAreUsedAgain: only that the highest id falls shows that, and what the bus
+// has of the rows.
+func TestIDsWithoutACounterAreUsedAgain(t *testing.T) {
+	const old = "row old-1 one-1; row old-2 two-2; row old-3 three-3; run; saved 3;"
+	again := "stopped; error %d were others, from id %d on; error bridge checkpoint set items items %d; ids 1-3"
+	for name, steps := range map[string]string{
+		"a table is made again and filled past its position": old + `
+			truncate; polls 5; row new-1 four-4; row new-2 five-5; row new-3 six-6; row new-4 seven-7;` + fmt.Sprintf(again, 3, 1, 0),
+		"a table is made again and filled below it":   old + "truncate; row new-1 four-4; row new-2 five-5;" + fmt.Sprintf(again, 2, 1, 0),
+		"the same while bridge is stopped":            old + "stop; truncate; row new-1 four-4; row new-2 five-5; run;" + fmt.Sprintf(again, 2, 1, 0),
+		"the newest row is deleted, then another one": old + "delete 3; polls 5; at 3 new-3 six-6;" + fmt.Sprintf(again, 1, 3, 2),
+		"rows are deleted and changed alone":          old + "delete 3; update 2 old-2 changed; polls 5; at 4 new-4 seven-7; saved 4; delete 4; polls 5; is running; ids 1-4",
+		"all are deleted":                             old + "delete 1-3; polls 5; at 4 new-4 seven-7; saved 4; is running; ids 1-4",
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t)
+			b.table = bare()
+			b.source = uncounted{b.table}
+			b.opts.Newest = func(context.Context, []uint64) (map[uint64][]byte, error) {
+				newest := make(map[uint64][]byte)
+				for _, m := range b.bus.Messages(topic) {
+					newest[m.RowID] = m.Value
+				}
+				return newest, nil
+			}
+			b.play(t, steps)
+		})
+	}
+}
+
 // TestAStopOutlivesARefill: a table was truncated, and is filled with more rows than before while
 // the shard is stopped. Only a command has it go on, whatever the table shows by then.
 func TestAStopOutlivesARefill(t *testing.T) {

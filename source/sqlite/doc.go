@@ -40,7 +40,8 @@
 // An INTEGER PRIMARY KEY without AUTOINCREMENT gives the id of a deleted newest row to the next
 // row, and any free id once 2^63-1 is used. The tail does not see a row under an id that was
 // published already: a capability stream learns of it at the next reconcile, a release stream
-// never. Nor does a truncated table differ from one whose newest rows were deleted: NextID is 0.
+// stops if it has polled in between. A truncated table does not differ from one whose newest rows
+// were deleted: NextID is 0.
 // Declare the id as INTEGER PRIMARY KEY AUTOINCREMENT where rows are ever deleted.
 //
 // # Rows by their keys

@@ -306,7 +306,7 @@ func (t *inspection) inspect(ctx context.Context, c *session) error {
 	}
 	if id, _ := t.Table.Column(t.Spec.ID); index != nil && !id.Nullable {
 		if id.Numbered && !t.autoIncrement {
-			t.Found(inspect.Warning, inspect.IDReuse, "gives the id of a deleted newest row to the next row (%s is not AUTOINCREMENT): that row would not be seen by the tail", id.Name).
+			t.Found(inspect.Warning, inspect.IDReuse, "gives the id of a deleted newest row to the next row (%s is not AUTOINCREMENT): the tail would not see that row, and a release stream loses it unless a poll in between shows that, and stops it", id.Name).
 				Says("nothing where the newest rows are never deleted; otherwise let the application recreate the table with the id as INTEGER PRIMARY KEY AUTOINCREMENT")
 		}
 		t.CheckIssuer()
