@@ -274,7 +274,7 @@ func TestTrafficOfAShard(t *testing.T) {
 			t.Errorf("%+v", got)
 		}
 	})
-	instantly(t, "what a jump of ids takes is no time of a clock", func(t *testing.T) {
+	instantly(t, "the time that a jump of ids takes is bounded", func(t *testing.T) {
 		b, log := newBench(t), new(lines)
 		b.opts.Logger, b.opts.BatchRows = slog.New(slog.NewTextHandler(log, nil)), 1
 		b.hook = func(source.Query) error { wait(t, 6*time.Second); return nil }
