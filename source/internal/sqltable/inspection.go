@@ -178,20 +178,19 @@ func (t *Inspection) CheckPosition(highest, next uint64, emptied string) {
 		return
 	}
 	position, set := *e.Position, "bridge checkpoint set "+e.Stream+" "+e.Shard
-	commands := fmt.Sprintf("%s 0\n%s %d", set, set, highest)
 	switch {
 	case next > 0 && next <= position:
 		t.Found(inspect.Unsafe, inspect.IDsReused, "gives the id %d to its next row, but ids up to %d count as published: new rows would never be seen", next, position).
-			Says("the table was %s or restored, or the checkpoint is of another table; stop bridge, then publish all of it, or go on after its highest id", emptied).
-			Types("%s", commands)
+			Says("the table was %s or restored, or the checkpoint is of another table; stop bridge, then publish all of it, or go on after the last id that is as it was published, which bridge run names where it is known", emptied).
+			Types("%s 0", set)
 	case position > highest && position-highest > inspect.StrayAbove:
 		t.Found(inspect.Warning, inspect.StrayID, "has no id above %d, but ids up to %d count as published: a row with the id %d was inserted, and deleted", highest, position, position).
 			Says("rows that go on at the low end of the gap are published as late rows; if the id was a mistake, stop bridge and go on after the highest id").
 			Types("%s %d", set, highest)
 	case next == 0 && position > highest:
 		t.Found(inspect.Warning, inspect.PositionAhead, "has no id above %d, but ids up to %d count as published", highest, position).
-			Says("nothing where the newest rows were deleted; otherwise the checkpoint is of another table: stop bridge, then publish all of this one, or go on after its highest id").
-			Types("%s", commands)
+			Says("nothing where the newest rows were deleted; otherwise the checkpoint is of another table: stop bridge, then publish all of this one").
+			Types("%s 0", set)
 	}
 }
 

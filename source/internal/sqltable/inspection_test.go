@@ -40,7 +40,8 @@ func TestAPositionIsComparedWithTheIDsOfTheTable(t *testing.T) {
 			if f.Code == inspect.StartAhead {
 				want = ""
 			} else if f.Code != inspect.StrayID {
-				want = "bridge checkpoint set orders t 0\n" + want
+				// Rows up to the highest id may be others than those that were published.
+				want = "bridge checkpoint set orders t 0"
 			}
 			if f.Statement != want {
 				t.Errorf("to type is %q, want %q", f.Statement, want)
