@@ -124,6 +124,22 @@ func TestWhatIsLeftSharesNoMemory(t *testing.T) {
 	}
 }
 
+// TestRateBehindAClockThatWasSetBack: rows of before the present span do not count.
+func TestRateBehindAClockThatWasSetBack(t *testing.T) {
+	t.Parallel()
+	var of traffic
+	now := time.Now().Round(0)
+	of.publish(1000, 1000, now)
+	now = now.Add(-time.Minute)
+	for range 30 {
+		now = now.Add(time.Second)
+		of.publish(1, 1000, now)
+	}
+	if shown, _ := of.at(1000, now); shown.Published.RowsPerSecond > 2 {
+		t.Errorf("%v rows a second, want 1", shown.Published.RowsPerSecond)
+	}
+}
+
 // TestRateOfLateRows: late rows pass while tails take all that there is, the sum stays within the
 // rate, and what was not used is given back.
 func TestRateOfLateRows(t *testing.T) {

@@ -95,7 +95,8 @@ func (t *traffic) publish(rows int, position uint64, now time.Time) {
 		}
 	}
 	r := t.recent
-	if last := &r.samples[len(r.samples)-1]; now.UnixMilli()-last.at >= sampleEvery.Milliseconds() {
+	last := &r.samples[len(r.samples)-1]
+	if since := now.UnixMilli() - last.at; since < 0 || since >= sampleEvery.Milliseconds() {
 		copy(r.samples[:], r.samples[1:])
 		*last = sample{at: now.UnixMilli(), rows: r.rows, position: position}
 	}
@@ -120,7 +121,8 @@ func minuteOf(t time.Time) int64 { return t.Unix() / 60 }
 func (r *recentTraffic) rates(position uint64, now time.Time) (rows, ids float64) {
 	for _, s := range r.samples {
 		age := now.Sub(time.UnixMilli(s.at))
-		if age > rateSpan {
+		if age < 0 || age > rateSpan {
+			// The clock was set back, or that is too long ago.
 			continue
 		}
 		seconds := max(age, time.Second).Seconds()
