@@ -395,3 +395,13 @@ func TestTheBusTellsTheRowsThatAListOfAnOlderBuildHides(t *testing.T) {
 		t.Errorf("the list has %+v of %+v", list.Rows(), list.Origin())
 	}
 }
+
+// TestNamesOfShardsAreBounded: a partition may have messages of any number of tables.
+func TestNamesOfShardsAreBounded(t *testing.T) {
+	tp := &topicPartition{shards: make(map[string]string)}
+	for i := range 5 * mostNames {
+		if name := fmt.Sprint("t", i); tp.shard([]byte(name)) != name || len(tp.shards) > mostNames {
+			t.Fatalf("%d names are kept behind %s", len(tp.shards), name)
+		}
+	}
+}

@@ -154,7 +154,7 @@ type topicPartition struct {
 
 	// cursors are how far Start has read, by registration. It passes messages with another hash.
 	cursors map[uint32]uint64
-	// shards has the names of shards, each once.
+	// shards has names of shards, at most mostNames.
 	shards map[string]string
 
 	// What follows may be used by anyone.
@@ -174,10 +174,16 @@ func (t *topicPartition) isDue(every time.Duration) bool {
 	return at == nil || time.Since(*at) >= every
 }
 
+const mostNames = 1000
+
 // shard returns the name of a shard, without a copy where it is known.
 func (t *topicPartition) shard(name []byte) string {
 	known, ok := t.shards[string(name)]
 	if !ok {
+		if len(t.shards) >= mostNames {
+			// Each of many partitions may have messages of all tables.
+			clear(t.shards)
+		}
 		known = string(name)
 		t.shards[known] = known
 	}
