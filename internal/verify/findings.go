@@ -57,7 +57,7 @@ var (
 	thinned          = define(unjudged, "thinned", "the bus removes single messages by its own rules")
 	notFromBeginning = define(unjudged, "notFromBeginning", "rows from before START")
 	purged           = define(unjudged, "purged", "events of rows that are gone, as a log may lose them")
-	changed          = define(unjudged, "changed", "rows of a log that were changed after their event, or were published with other columns or types")
+	changed          = define(unjudged, "changed", "rows of a log that were changed after their event, are others under its id, or were published with other columns or types")
 	notProven        = define(unjudged, "unproven", "events whose meta.id cannot be recomputed from what they say")
 	restarted        = define(unjudged, "anew", "entities whose history begins again, as after bridge checkpoint set")
 	moved            = define(unjudged, "moved", "events that follow the last one of their own table, of entities that came from another table")
