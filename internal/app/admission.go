@@ -263,16 +263,23 @@ func (a *admissions) compareAway(ctx context.Context) error {
 		return nil
 	}
 	a.sources.each(func(d *database) error {
-		pause := backoff.Backoff{Max: 10 * time.Second}
+		var all sync.WaitGroup
 		for _, s := range a.streams {
-			if !slices.Contains(a.sources.ofStream(s.Stream), d) || a.recovery.Wait(ctx, s.Name) != nil {
+			if !slices.Contains(a.sources.ofStream(s.Stream), d) {
 				continue
 			}
-			// Shards that wait for it, and probes, say why it is not compared.
-			_ = pause.Retry(ctx, func() error { return a.compareLater(ctx, s.Name, d) }, func(err error) bool {
-				return !errors.Is(err, lineage.ErrOtherDatabase)
+			all.Go(func() {
+				if a.recovery.Wait(ctx, s.Name) != nil {
+					return
+				}
+				pause := backoff.Backoff{Max: 10 * time.Second}
+				// Shards that wait for it, and probes, say why it is not compared.
+				_ = pause.Retry(ctx, func() error { return a.compareLater(ctx, s.Name, d) }, func(err error) bool {
+					return !errors.Is(err, lineage.ErrOtherDatabase)
+				})
 			})
 		}
+		all.Wait()
 		return nil
 	})
 	return nil

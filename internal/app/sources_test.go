@@ -48,7 +48,10 @@ func (s *household) nothingOfAnother() {
 }
 
 func (s *household) shard(name string) *shard.Status {
-	all := s.app.Daemon().Status().Streams[0].Shards
+	var all []shard.Status
+	for _, of := range s.app.Daemon().Status().Streams {
+		all = append(all, of.Shards...)
+	}
 	return &all[slices.IndexFunc(all, func(one shard.Status) bool { return one.Shard == name })]
 }
 
@@ -165,11 +168,15 @@ func TestAServerOfWhichTheBusHasNothing(t *testing.T) {
 }
 
 // TestAServerWhoseTablesAreStoppedIsCompared: it was away when an app began where its only table
-// stays stopped. Once it is back, what it does not have counts.
+// stays stopped. Once it is back, what it does not have counts, whatever another stream waits for.
 func TestAServerWhoseTablesAreStoppedIsCompared(t *testing.T) {
 	t.Parallel()
-	s := newServers(t)
+	s := newServers(t, "BRIDGE_STREAMS", "first,moves", "BRIDGE_STREAM_FIRST_TABLE", "b/shop.u", "BRIDGE_STREAM_FIRST_KIND", "release")
+	s.newTable("b/shop.u").Move("b", false)
+	s.bus.Create("first")
 	s.filled()
+	s.insert("b/shop.u", "x", "y")
+	s.eventually("the other stream is published", func() bool { return len(s.bus.Messages("first")) == 1 })
 	for _, sh := range s.app.shards {
 		if sh.Status().Shard == "b/shop.t" {
 			sh.Stop(errors.New("a defect"))
@@ -178,6 +185,7 @@ func TestAServerWhoseTablesAreStoppedIsCompared(t *testing.T) {
 	s.stops("b/shop.t")
 	s.stop()
 	s.away.Store("b", true)
+	s.slow = "first"
 	a := must.Get(Open(t.Context(), Options{Config: s.cfg, Logger: textLogger(t.Output()), former: s.app.legacy()}))(t)
 	s.app, s.stop = a, start(t, a)
 	s.publishes("a/shop.t", "agnes", "while b is away")
