@@ -43,21 +43,46 @@ func (s *Store) apply(batch *store.Batch) error {
 }
 
 // ForgetAbsent removes entities that were found absent before the given time.
-func (s *Store) ForgetAbsent(ctx context.Context, of store.Key, before time.Time, limit int) (int, error) {
+func (s *Store) ForgetAbsent(ctx context.Context, of store.Key, before time.Time, limit int) (n int, err error) {
 	number, ok := s.names.find(streamOf(of.Stream))
 	if err := s.writable(ctx); err != nil || !ok {
 		return 0, err
 	}
-	s.applying.Lock()
-	defer s.applying.Unlock()
-	gone, last, from := store.ViewChange{Stream: of.Stream}, s.forgotten, numbered(absentTag, number)
+	from := numbered(absentTag, number)
 	end := binary.BigEndian.AppendUint64(from[:5:5], second(before))
-	if s.forgotten = (forgotten{of: of, before: before}); last.of == of && last.before.Equal(before) && last.to != nil {
+	if last := s.forgotten.Swap(nil); last != nil && last.of == of && last.before.Equal(before) {
 		from = last.to
 	}
-	err := each(s.db, from, end, func(key, value []byte) error {
-		if len(gone.Changes) >= limit {
-			s.forgotten.to = bytes.Clone(key)
+	for from != nil && n < limit && err == nil {
+		var some int
+		some, from, err = s.forgetSome(of, from, end, limit-n)
+		n, err = n+some, cmp.Or(err, context.Cause(ctx))
+	}
+	if from != nil {
+		s.forgotten.Store(&forgotten{of, before, from})
+	}
+	return n, err
+}
+
+// forgotten is to which key ForgetAbsent has come that has left some: the same call goes on there,
+// as Pebble steps over each entry that was removed before.
+type forgotten struct {
+	of     store.Key
+	before time.Time
+	to     []byte
+}
+
+// lookedAt is how many absent entities are looked at while other batches wait.
+const lookedAt = 10_000
+
+// forgetSome looks at entities from a key on, and returns where to go on, nil for the end.
+func (s *Store) forgetSome(of store.Key, from, end []byte, limit int) (n int, next []byte, err error) {
+	s.applying.Lock()
+	defer s.applying.Unlock()
+	gone, looked := store.ViewChange{Stream: of.Stream}, 0
+	err = each(s.db, from, end, func(key, value []byte) error {
+		if looked++; len(gone.Changes) >= limit || looked > lookedAt {
+			next = bytes.Clone(key)
 			return errEnough
 		}
 		at, entity, err := split(key)
@@ -74,18 +99,9 @@ func (s *Store) ForgetAbsent(ctx context.Context, of store.Key, before time.Time
 		err = s.apply(&store.Batch{Views: []store.ViewChange{gone}})
 	}
 	if err != nil {
-		s.forgotten = forgotten{}
-		return 0, s.failed(err)
+		return 0, nil, s.failed(err)
 	}
-	return len(gone.Changes), nil
-}
-
-// forgotten is what ForgetAbsent was called with last, and to which key it has come, nil for the
-// end: the same call goes on there, as Pebble steps over each entry that was removed before.
-type forgotten struct {
-	of     store.Key
-	before time.Time
-	to     []byte
+	return len(gone.Changes), next, nil
 }
 
 // writer makes one of Pebble's batches of one of ours. After the first error it does nothing.

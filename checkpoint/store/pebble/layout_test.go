@@ -175,3 +175,27 @@ func TestForgettingManyCostsEachTheSame(t *testing.T) {
 		t.Errorf("the last ones take %v, the first ones %v", last, first)
 	}
 }
+
+// TestForgettingLetsOthersApply: many entities of other shards are looked at in parts.
+func TestForgettingLetsOthersApply(t *testing.T) {
+	s := openTest(t, filepath.Join(t.TempDir(), "store"))
+	since := time.Unix(1, 0).UTC()
+	view := store.ViewChange{Stream: "orders"}
+	for i := range uint64(2*lookedAt + 10) {
+		e := store.Entry{Shard: "others", Row: i, State: store.Absent, Since: since}
+		if i >= 2*lookedAt {
+			e.Shard = "own"
+		}
+		view.Changes = append(view.Changes, store.Change{Entity: binary.BigEndian.AppendUint64(nil, i), Entry: e})
+	}
+	must.OK(t, s.Apply(t.Context(), &store.Batch{Views: []store.ViewChange{view}}))
+	own := store.Key{Stream: "orders", Shard: "own"}
+	if n, next, err := s.forgetSome(own, []byte{absentTag}, []byte{absentTag + 1}, 1); n > 0 || next == nil || err != nil {
+		t.Errorf("%d are forgotten up to %x, %v: all was looked at", n, next, err)
+	}
+	for _, want := range []int{4, 4, 2} {
+		if n := must.Get(s.ForgetAbsent(t.Context(), own, since.Add(time.Hour), 4))(t); n != want {
+			t.Errorf("%d are forgotten, want %d", n, want)
+		}
+	}
+}

@@ -71,9 +71,8 @@ type Store struct {
 	names  names
 	// applying orders batches, so that the number of a name is saved at the latest with the first
 	// batch that uses it.
-	applying sync.Mutex
-	// forgotten belongs to the one that holds applying.
-	forgotten forgotten
+	applying  sync.Mutex
+	forgotten atomic.Pointer[forgotten]
 	closed    atomic.Bool
 	// flushing counts the flushes that a Sync has begun and that have not ended.
 	flushing atomic.Int32
