@@ -259,15 +259,17 @@ func (c *Committer) highest() (epoch uint64, number uint32) {
 }
 
 // isBehind reports whether a registration in force, of those with the numbers in ends, is not read
-// to its end there. It forgets those that are.
-func (c *Committer) isBehind(ends map[uint32]uint64) bool {
+// to its end there, though its TP is there. It forgets those that are.
+func (c *Committer) isBehind(ends map[uint32]uint64, there func(tp string) bool) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for number, end := range ends {
-		if t := c.tps.get(number); t != nil && t.Next < end {
-			return true
-		} else if t != nil {
+		switch t := c.tps.get(number); {
+		case t == nil:
+		case t.Next >= end:
 			delete(ends, number)
+		case there(t.TP):
+			return true
 		}
 	}
 	return false

@@ -8,9 +8,11 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"example.org/bridge/checkpoint/store"
+	"example.org/bridge/checkpoint/store/storetest/memory"
 	"example.org/bridge/internal/stream"
 	"example.org/bridge/sink"
 )
@@ -68,6 +70,30 @@ func TestWhatHasExpiredElsewhereIsUnknown(t *testing.T) {
 	if killed {
 		t.Errorf("a start is killed after %d batches", left-1)
 	}
+}
+
+// TestATopicThatGoesWhileItIsReadAgain: what it held is waited for no more.
+func TestATopicThatGoesWhileItIsReadAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBus("d", "e")
+		r := newRig(t, b, memory.New(), func(o *stream.Options) { o.Streams[0].Destinations = []string{"d", "e"} }, "s").start()
+		r.run()
+		b.make("e")
+		b.append("e", ours("k", 5, 1).stored())
+		free := b.holds("e")
+		r.pass(2 * time.Minute)
+		if !r.c.Rereading("s") {
+			t.Error("it is not waited for")
+		}
+		b.mu.Lock()
+		delete(b.logs, "e")
+		b.mu.Unlock()
+		close(free)
+		r.pass(2 * time.Minute)
+		if r.c.Rereading("s") {
+			t.Error("it is waited for")
+		}
+	})
 }
 
 // TestAFolderThatIsBehind: where a copy knows a later message, the store gets all of it, but for

@@ -3,6 +3,7 @@ package stream
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -43,7 +44,7 @@ func (c *CatchUp) Resolve(ctx context.Context, name string) error {
 
 // Rereading reports whether a TP of a stream is not read yet to where it ended when it was
 // registered again (rule 21). Until then a reconcile finds entities disputed of which the bus has
-// the last message.
+// the last message. Nobody waits for a TP that is there no more.
 func (c *CatchUp) Rereading(name string) bool {
 	s := c.streams[name]
 	if s == nil {
@@ -51,7 +52,9 @@ func (c *CatchUp) Rereading(name string) bool {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return len(s.rereads) > 0 && c.committer.isBehind(s.rereads)
+	return len(s.rereads) > 0 && c.committer.isBehind(s.rereads, func(tp string) bool {
+		return slices.ContainsFunc(s.tps, func(t *topicPartition) bool { return t.name == tp })
+	})
 }
 
 // Run reads in the background what is left (rules 4, 5, 7, 8 and 20), from the end of Start until
