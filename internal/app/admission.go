@@ -26,7 +26,7 @@ type admissions struct {
 	streams []*appStream
 	// phases are by turn, nil where the bus cannot be read.
 	phases map[bool]*entitlement
-	// known has by stream the progress of all tables: one that has caught up knows all names.
+	// known has by stream the progress of its tables: one that has caught up knows all names.
 	mu    sync.Mutex
 	known map[string]map[store.Key]store.Progress
 }
@@ -301,7 +301,13 @@ func (a *admissions) refuseRenamed(ctx context.Context, stream, table string) er
 		if err != nil {
 			return unread(err)
 		}
-		all = image.Shards
+		// Of thousands of streams each would keep the tables of all.
+		all = make(map[store.Key]store.Progress)
+		for key, p := range image.Shards {
+			if key.Stream == stream {
+				all[key] = p
+			}
+		}
 		a.known[stream] = all
 	}
 	former := check.FormerName(a.cfg, a.cfg.Stream(stream), table, all)

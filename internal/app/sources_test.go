@@ -442,3 +442,18 @@ func TestACheckpointThatIsNotReadNow(t *testing.T) {
 		}
 	}
 }
+
+// TestAStreamKeepsItsOwnTablesAlone: all tables of thousands of streams would be as many times in
+// memory.
+func TestAStreamKeepsItsOwnTablesAlone(t *testing.T) {
+	cfg, kept, b := must.Get(config.Load(configtest.With().Environ(), &config.Redactor{}))(t), storememory.New(), &store.Batch{}
+	for _, name := range []string{"orders", "others"} {
+		b.Shards = append(b.Shards, store.ShardChange{Key: store.Key{Stream: name, Shard: "t"}, Progress: &store.Progress{Saved: time.Now()}})
+	}
+	must.OK(t, kept.Apply(t.Context(), b))
+	a := &admissions{parts: &parts{store: kept}, cfg: cfg, known: make(map[string]map[store.Key]store.Progress)}
+	must.OK(t, a.refuseRenamed(t.Context(), "orders", "t"))
+	if n := len(a.known["orders"]); n != 1 {
+		t.Errorf("%d tables are kept", n)
+	}
+}
