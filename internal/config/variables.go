@@ -113,8 +113,12 @@ func allVariables(source, stream string) (all []Variable) {
 			v.doc, v.def = "As "+prefix+strings.TrimPrefix(v.Name, StreamPrefix(stream))+", for this stream.", ""
 		}
 		if all = append(all, v); v.secret {
+			when := "every connect"
+			if v.Name == maskKeyVariable {
+				when = "a reload"
+			}
 			all = append(all, Variable{
-				Name: v.Name + fileSuffix, group: v.group, doc: "File that holds " + v.Name + ", read again at every connect. Set one of the two.",
+				Name: v.Name + fileSuffix, group: v.group, doc: "File that holds " + v.Name + ", read again at " + when + ". Set one of the two.",
 				example: "/run/secrets/" + strings.ToLower(strings.TrimPrefix(v.Name, prefix)),
 			})
 		}
