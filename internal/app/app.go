@@ -125,8 +125,9 @@ type kept struct {
 	member     *standby.Member
 	superseded chan error
 	// windows are those that sinks have warned of. inspected has the databases and tables whose
-	// findings are in the log since the configuration was read.
-	windows, inspected sync.Map
+	// findings are in the log since the configuration was read; others has the findings about the
+	// checkpoint that are there.
+	windows, inspected, others sync.Map
 	// changes are those of the tables of patterns. The app that runs uses it.
 	changes changes
 	// lacks says by stream what was last warned of its tables. The app that runs uses it.

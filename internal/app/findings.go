@@ -97,8 +97,8 @@ func logArgs(m check.Merged) []any {
 	return args
 }
 
-// logOthers logs what the checkpoint has and cfg, that of all shares, has not, once since the
-// configuration was read.
+// logOthers looks, once since the configuration was read, for what the checkpoint has and cfg, that
+// of all shares, has not. It logs each finding once.
 func (a *App) logOthers(cfg *config.Config) {
 	if _, was := a.inspected.LoadOrStore(store.Key{}, true); was {
 		return
@@ -111,7 +111,10 @@ func (a *App) logOthers(cfg *config.Config) {
 	}
 	slices.SortFunc(kept, func(a, b store.ShardState) int { return a.Key.Compare(b.Key) })
 	for _, m := range check.Merge(inspect.Named(check.Others(cfg, kept), config.Naming(""))) {
-		a.logger.Warn("finding about the checkpoint", logArgs(m)...)
+		args := logArgs(m)
+		if _, was := a.others.LoadOrStore(fmt.Sprint(args...), true); !was {
+			a.logger.Warn("finding about the checkpoint", args...)
+		}
 	}
 }
 
