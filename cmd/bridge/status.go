@@ -229,7 +229,12 @@ func writeOutages(text *strings.Builder, process string, s *httpapi.Status) {
 		if !d.Since.IsZero() {
 			one.subject += ", since " + d.Since.Format(time.RFC3339)
 		}
-		writeReason(text, process+one.subject, cmp.Or(d.Error, "no error is known"), "bridge retries until the outage ends; bridge check says what to do")
+		remedy := null.Text("bridge retries until the outage ends")
+		if d != s.Checkpoint {
+			// It looks into no checkpoint of a bridge that runs.
+			remedy += "; bridge check says what to do"
+		}
+		writeReason(text, process+one.subject, cmp.Or(d.Error, "no error is known"), remedy)
 	}
 }
 
