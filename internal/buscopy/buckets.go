@@ -31,6 +31,8 @@ func NewTopic(bus Bus, topic, create string) *Messages {
 // Purger is a sink of JetStream for one stream, which it makes where that is missing.
 type Purger interface {
 	Bus
+	// Only returns a reader over the same connection that reads a subject with wildcards alone.
+	Only(subject string) sink.Reader
 	// Purge removes the messages of subjects.
 	Purge(ctx context.Context, stream string, subjects []string) error
 }
@@ -45,6 +47,9 @@ func NewKV(bus Purger, bucket string) *Messages {
 		Bus: bus, Read: natskv.Subjects(bucket),
 		Destination: func(key string) string { return begin + key },
 		Key:         func(m *sink.Stored) string { return strings.TrimPrefix(m.Destination, begin) },
+		Only: func(prefix string) sink.Reader {
+			return bus.Only(begin + prefix[:strings.LastIndexByte(prefix, '.')+1] + ">")
+		},
 		Delete: func(ctx context.Context, keys []string) error {
 			subjects := make([]string, len(keys))
 			for i, key := range keys {

@@ -249,6 +249,8 @@ type MessagesOptions struct {
 	Read        string
 	Destination func(key string) string
 	Key         func(*sink.Stored) string
+	// Only returns a reader of the keys with a prefix, and maybe of others. Nil: all are read.
+	Only func(prefix string) sink.Reader
 	// Usable returns an error unless these TPs can hold the bucket. Nil takes any, and none means
 	// that nothing was put yet.
 	Usable func([]sink.TP) error
@@ -266,10 +268,13 @@ func NewMessages(o MessagesOptions) *Messages {
 	if o.Usable == nil {
 		o.Usable = func([]sink.TP) error { return nil }
 	}
+	if o.Only == nil {
+		o.Only = func(string) sink.Reader { return o.Bus }
+	}
 	return &Messages{o}
 }
 
-// Entries implements Bucket. It reads all of the bucket.
+// Entries implements Bucket.
 func (m *Messages) Entries(ctx context.Context, prefix string) ([]Entry, error) {
 	return m.entries(ctx, prefix, newPuts())
 }
@@ -352,7 +357,7 @@ func (m *Messages) read(ctx context.Context, prefix string, p *puts) error {
 		}
 		if next = max(next, tp.First); next < tp.End {
 			span := sink.Span{TP: tp.Name, Incarnation: tp.Incarnation, From: next, To: tp.End}
-			_, err := m.opts.Bus.Read(ctx, span, func(s *sink.Stored) error {
+			_, err := m.opts.Only(prefix).Read(ctx, span, func(s *sink.Stored) error {
 				if key := m.opts.Key(s); strings.HasPrefix(key, prefix) {
 					p.put(key, s.Value)
 				}

@@ -53,7 +53,7 @@ type Reader struct {
 	// [Options.Readable] covers one.
 	filters   []string
 	covers    func(subject string) string
-	connected atomic.Bool
+	connected *atomic.Bool
 	close     func()
 }
 
@@ -62,11 +62,20 @@ var _ bus.Reader = (*Reader)(nil)
 // NewReader returns a reader over the sessions of c that lasts until life ends. found is called for
 // each stream that TPs finds; with an error it is asked for again.
 func (c *Connector) NewReader(life context.Context, found func(*jetstream.StreamInfo) error) *Reader {
-	r := &Reader{conns: c, life: life, found: found, filters: c.options.Readable, covers: bus.Coverer(c.options.Readable), close: func() {}}
+	r := &Reader{conns: c, life: life, found: found, filters: c.options.Readable, covers: bus.Coverer(c.options.Readable),
+		connected: new(atomic.Bool), close: func() {}}
 	if len(r.filters) > mostFilters {
 		r.filters = []string{common(r.filters)}
 	}
 	return r
+}
+
+// Only returns a reader over the same connection that reads this subject in place of
+// [Options.Readable]; wildcards are fine.
+func (r *Reader) Only(subject string) bus.Reader {
+	only := *r
+	only.filters, only.covers = []string{subject}, bus.Coverer([]string{subject})
+	return &only
 }
 
 // common returns the pattern of what all subjects begin with.
