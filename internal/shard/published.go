@@ -152,7 +152,7 @@ func (p *publishedRows) watch(ctx context.Context, page *page) (ready bool, err 
 	if !p.log.Origin().Fits(now) || len(p.log.Rows()) == 0 {
 		// Nothing can be compared.
 		p.setOrigin(now)
-		p.seen, p.due, p.apart = now, false, 0
+		p.seen, p.due, p.apart, p.fell = now, false, 0, false
 		p.heldBack(now.Server)
 		return true, nil
 	}

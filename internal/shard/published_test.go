@@ -186,7 +186,9 @@ func TestIDsWithoutACounterAreUsedAgain(t *testing.T) {
 		"the same while bridge is stopped":            old + "stop; truncate; row new-1 four-4; row new-2 five-5; run;" + fmt.Sprintf(again, 2, 1, 0),
 		"the newest row is deleted, then another one": old + "delete 3; polls 5; at 3 new-3 six-6;" + fmt.Sprintf(again, 1, 3, 2),
 		"rows are deleted and changed alone":          old + "delete 3; update 2 old-2 changed; polls 5; at 4 new-4 seven-7; saved 4; delete 4; polls 5; is running; ids 1-4",
-		"all are deleted":                             old + "delete 1-3; polls 5; at 4 new-4 seven-7; saved 4; is running; ids 1-4",
+		"a row is deleted before any is published": `row old-1 one-1; row old-2 two-2; set 2; run; polls 5; delete 2; polls 5;
+			at 3 new-3 six-6; saved 3; at 4 new-4 seven-7; saved 4; update 4 other-4 eight-8; away 1; polls 5; is running; ids 3-4`,
+		"all are deleted": old + "delete 1-3; polls 5; at 4 new-4 seven-7; saved 4; is running; ids 1-4",
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t)
