@@ -175,7 +175,7 @@ func (c *Committer) ends(stream string, tp sink.TPRef, end uint64, at time.Time)
 	if t == nil {
 		return
 	}
-	t.end = end
+	t.end, t.served = end, true
 	if _, left := t.hole(0); !left {
 		// Rule 30. The store has it with the next change.
 		t.Seen = uint64(at.UnixMilli())

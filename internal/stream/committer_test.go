@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"example.org/bridge/checkpoint/store"
+	"example.org/bridge/checkpoint/store/storetest/memory"
 	"example.org/bridge/client/backoff"
 	"example.org/bridge/internal/outage"
 	"example.org/bridge/internal/stream"
@@ -154,6 +155,27 @@ func TestSpansThatAreTooManyAreRead(t *testing.T) {
 	if got := &c; got.Next != 2*spans || got.Last != anchor(2*spans-1) || len(c.Holes()) > 0 {
 		t.Fatalf("%+v, %d holes", got.Registration, len(c.Holes()))
 	}
+}
+
+// TestAStreamThatIsNotServed: what others publish on its TP is covered up to the first hole, and
+// nothing behind that is remembered for a reader that it does not have. Once it is served again it
+// reads from there.
+func TestAStreamThatIsNotServed(t *testing.T) {
+	b, kept := newBus("d"), memory.New()
+	newRig(t, b, kept, nil, "s", "t").start()
+	r := newRig(t, b, kept, nil, "s").start()
+	r.publishes("a")
+	for range 20 {
+		b.other("x")
+		r.publishes("a")
+	}
+	r.wantNext("s", "d", 1)
+	r.wantNext("t", "d", 1)
+	if s, other := r.committer.Spans("s", "d"), r.committer.Spans("t", "d"); s != 20 || other != 0 {
+		t.Errorf("%d spans are remembered of the stream that is served, %d of the other one", s, other)
+	}
+	again := newRig(t, b, kept, nil, "s", "t").start()
+	again.wantNext("t", "d", 41)
 }
 
 // tp is a naive model of a TP and of what a process knows of it.

@@ -53,6 +53,9 @@ type covered struct {
 	// and is not covered is to be read, never skipped (rule 5). It may be lower than before, where
 	// a TP has lost messages that were not read: nobody is to wait for these.
 	end uint64
+	// served says that the end was looked up. Nobody does so for a stream that is not configured
+	// any more, nor reads the holes between its spans: it has none.
+	served bool
 }
 
 func (t *covered) clone() *covered {
@@ -128,7 +131,7 @@ func (t *covered) add(r Range) {
 	case r.From <= t.Next:
 		t.Next, t.Last = r.To, t.Last.Later(r.Last)
 		t.spans = slices.Delete(t.spans, i, j)
-	case i < j || len(t.spans) < MaxSpans:
+	case i < j || t.served && len(t.spans) < MaxSpans:
 		t.spans = slices.Replace(t.spans, i, j, r)
 	default:
 		// Rule 4: not remembered, so it is read. It is below the end for that.
@@ -219,7 +222,8 @@ func (t *trial) install(b *store.Batch, first uint64) {
 	defer c.mu.Unlock()
 	for _, now := range t.tps {
 		// An end may have been told meanwhile.
-		now.end = max(now.end, c.tps.byNumber[now.Number].end)
+		was := c.tps.byNumber[now.Number]
+		now.end, now.served = max(now.end, was.end), was.served
 		c.tps.byNumber[now.Number] = now
 		c.tps.streams[now.Stream] = c.tps.streams[now.Stream] || now.Late
 	}

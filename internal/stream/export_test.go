@@ -12,12 +12,16 @@ type Coverage struct{ covered }
 // Acknowledge adds offsets that the bus has acknowledged, Read those that were read: of which the
 // bus has no message, too (rule 13).
 func (c *Coverage) Acknowledge(r Range) {
+	c.served = true
 	// Rule 20: also of spans that are not remembered.
 	c.High = c.High.Later(r.Last)
 	c.add(r)
 }
 
-func (c *Coverage) Read(r Range) { c.add(r) }
+func (c *Coverage) Read(r Range) {
+	c.served = true
+	c.add(r)
+}
 
 // SetEnd tells the end of the TP.
 func (c *Coverage) SetEnd(end uint64) { c.end = end }
@@ -29,6 +33,9 @@ func (c *Coverage) Holes() (holes []Range) {
 	}
 	return holes
 }
+
+// Spans counts the spans that are remembered of a TP.
+func (c *Committer) Spans(stream, tp string) int { return len(c.snapshot(stream, tp).spans) }
 
 // Covered applies b with the offsets that it was read from.
 func (c *Committer) Covered(ctx context.Context, tp uint32, r Range, b *store.Batch) error {
