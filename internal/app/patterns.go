@@ -194,8 +194,8 @@ func (a *App) misses(before map[store.Key]bool) (more bool) {
 	return more
 }
 
-// leftOut says why a table is left out. Unless its stream waits for it, that can never have it: who
-// gives a table a name holds nothing else up.
+// leftOut says why a table is left out. Its stream waits for it, unless no setting could name it:
+// who gives a table such a name holds nothing else up.
 type leftOut struct {
 	why   string
 	waits bool
@@ -325,7 +325,7 @@ func (l *lookAt) found(ctx context.Context, s *config.Stream, name, pattern stri
 	cfg := l.opts.Config
 	key := store.Key{Stream: s.Name, Shard: name}
 	err := cfg.CanPublish(s, name)
-	waits := err == nil
+	waits := !errors.Is(err, config.ErrName)
 	if len(s.Tables)+l.added[s.Name] >= source.MaxTables {
 		err = fmt.Errorf("the stream has %d tables, more are not allowed", source.MaxTables)
 	}

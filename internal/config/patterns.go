@@ -109,11 +109,14 @@ func (all Sources) Has(s *Stream) func(name string) bool {
 	return func(name string) bool { return known[full(name)] }
 }
 
+// ErrName is returned for a table that no setting can give to a stream.
+var ErrName = errors.New("TABLE cannot name it")
+
 // CanPublish returns why a stream cannot have a table that matches a pattern, nil if it can: what
 // Load refuses of a table that is named.
 func (c *Config) CanPublish(s *Stream, table string) error {
 	if items, err := source.ExpandTables(table); err != nil || len(items) != 1 || items[0] != table || source.IsPattern(table) || !c.Matched(s, table) {
-		return errors.New("TABLE cannot name it")
+		return ErrName
 	}
 	if !c.Sink.Destinations.Topics || len(s.routed) > 0 {
 		// DESTINATIONS has been checked, and bounds every row.

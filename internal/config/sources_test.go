@@ -1,6 +1,7 @@
 package config
 
 import (
+	"errors"
 	"maps"
 	"slices"
 	"strings"
@@ -158,9 +159,15 @@ func TestTablesThatMatch(t *testing.T) {
 	if strings.Join(before, " ") != "x.*" || strings.Join(after, " ") != "x.*" {
 		t.Errorf("destinations %q, then %q", before, after)
 	}
-	for table, fits := range map[string]bool{"shop.orders_3": true, "shop.orders_{3}": false, "shop.orders_*": false, "shop.bills": false} {
-		if err := found.CanPublish(s, table); (err == nil) != fits {
+	for table, want := range map[string]error{"shop.orders_3": nil, "shop.orders_{3}": ErrName, "shop.orders_*": ErrName, "shop.bills": ErrName} {
+		if err := found.CanPublish(s, table); !errors.Is(err, want) {
 			t.Errorf("%s: %v", table, err)
 		}
+	}
+	// What a setting may heal.
+	led := load(t, with("BRIDGE_SINK_URL", "kafka://k", "BRIDGE_STREAM_ORDERS_TABLE", "shop.orders_*", "BRIDGE_STREAM_ORDERS_DESTINATION", "x.{table}",
+		"BRIDGE_DEAD_LETTER", "x.orders_dead"))
+	if err := led.CanPublish(&led.Streams[0], "shop.orders_dead"); err == nil || errors.Is(err, ErrName) {
+		t.Errorf("a table whose topic is that of dead letters: %v", err)
 	}
 }

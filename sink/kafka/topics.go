@@ -287,7 +287,8 @@ func (s *Sink) sharedConfigs(ctx context.Context, topic string) (map[string]topi
 		}
 		s.mu.Unlock()
 		slices.Sort(a.topics)
-		a.all, a.generation, a.err = s.configs(ctx, slices.Compact(a.topics), cleanupPolicy, deleteRetention)
+		a.topics = slices.Compact(a.topics)
+		a.all, a.generation, a.err = s.configs(ctx, a.topics, cleanupPolicy, deleteRetention)
 		// Behind a caller that has left, the next one asks.
 		a.done = ctx.Err() == nil
 	}
