@@ -13,6 +13,7 @@ import (
 	"example.org/bridge/client/backoff"
 	"example.org/bridge/internal/option"
 	"example.org/bridge/internal/panics"
+	"example.org/bridge/internal/stream"
 	"example.org/bridge/sink"
 )
 
@@ -105,7 +106,10 @@ func (c *Check) Stream(ctx context.Context, name string) error {
 		return err
 	})
 	c.update(func() {
-		delete(c.left, name)
+		if c.left[name] = false; !errors.Is(err, stream.ErrUnread) {
+			// Else it is compared again, or ends those that wait for it.
+			delete(c.left, name)
+		}
 		c.compared = c.compared || len(verdicts) > 0
 		for _, v := range verdicts {
 			c.survived = c.survived || v.Survived

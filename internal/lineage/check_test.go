@@ -13,6 +13,7 @@ import (
 	"example.org/bridge/event"
 	"example.org/bridge/internal/lineage"
 	"example.org/bridge/internal/published"
+	"example.org/bridge/internal/stream"
 	"example.org/bridge/sink"
 	sinkmemory "example.org/bridge/sink/sinktest/memory"
 	"example.org/bridge/source"
@@ -253,6 +254,42 @@ func TestATopicThatAnswersLate(t *testing.T) {
 			t.Errorf("%+v: the messages of the one that is late were given away: %t", c, late.Load())
 		}
 	}
+}
+
+// TestAStreamThatIsComparedAgain is waited for: what it needs of the checkpoint was not read.
+func TestAStreamThatIsComparedAgain(t *testing.T) {
+	s := newScene(t, event.Capability, event.FormatEiffel, 40)
+	o := s.options(t)
+	o.Streams[0].Tables = []string{"a"}
+	o.Streams[1] = o.Streams[0]
+	o.Streams[1].Name, o.Streams[1].Tables, o.Comes = "again", []string{"b"}, func(string) bool { return true }
+	s.replace("a", "other", 50)
+	unread := true
+	o.Since = func(_ context.Context, name string) (map[string]uint64, error) {
+		if name == "again" && unread {
+			return nil, stream.ErrUnread
+		}
+		return nil, nil
+	}
+	// The messages of b are of the stream items, too.
+	o.Scan = func(ctx context.Context, one *lineage.Stream, most uint64) (lineage.Found, error) {
+		of := *one
+		of.Name = "items"
+		return lineage.Scan(ctx, s.bus, &of, most, nil)
+	}
+	check := lineage.NewCheck(o)
+	if err := check.Stream(t.Context(), "again"); !errors.Is(err, stream.ErrUnread) {
+		t.Fatal(err)
+	}
+	unread = false
+	waits := make(chan error)
+	go func() { waits <- check.Stream(t.Context(), "items") }()
+	select {
+	case err := <-waits:
+		t.Fatalf("it has not waited: %v", err)
+	case <-time.After(300 * time.Millisecond):
+	}
+	must.OK(t, errors.Join(check.Stream(t.Context(), "again"), <-waits))
 }
 
 // TestServersOfTheSameNames: tables of states that were filled again on their server are no other
