@@ -253,13 +253,19 @@ func (p *pass) finish(ctx context.Context) error {
 		found := p.run.found()
 		p.run.Guard, p.run.Tripped = p.guard, found.lived()
 	}
+	if err := p.answer(ctx); err != nil {
+		return err
+	}
 	p.run.Ended, p.beyond = time.Now(), false
 	// What still waits is dropped: the next run finds it again.
 	p.drop = p.run.Waiting > 0
 	p.run.Waiting, p.run.Judged, p.waiting = 0, 0, nil
-	if err := p.save(ctx); err != nil {
-		return err
-	}
+	return p.save(ctx)
+}
+
+// answer tells the owner that its demand was answered, before the run is saved as ended: where the
+// owner does not take that in, the run is resumed, and the table is not read from its beginning.
+func (p *pass) answer(ctx context.Context) error {
 	if !p.demand.due || p.run.Away {
 		// What waits was not compared.
 		return nil
