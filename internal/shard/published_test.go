@@ -206,6 +206,27 @@ func TestIDsWithoutACounterAreUsedAgain(t *testing.T) {
 	}
 }
 
+// TestATableThatIsEmptiedAgainAndAgain has no rows to be compared, though its highest id falls.
+func TestATableThatIsEmptiedAgainAndAgain(t *testing.T) {
+	b := newBench(t)
+	b.table = bare()
+	b.source = uncounted{b.table}
+	var compared atomic.Int64
+	b.hook = func(q source.Query) error {
+		if q.Ranges != nil && q.Limit > 1 {
+			compared.Add(1)
+		}
+		return nil
+	}
+	s := b.play(t, "run")
+	for i := range 20 {
+		s.play(fmt.Sprintf("at %d new-%[1]d one-%[1]d; saved %[1]d; delete %[1]d; polls 3", i+1))
+	}
+	if s.play("is running; ids 1-20"); compared.Load() > 0 {
+		t.Errorf("compared %d times", compared.Load())
+	}
+}
+
 // TestAStopOutlivesARefill: a table was truncated, and is filled with more rows than before while
 // the shard is stopped. Only a command has it go on, whatever the table shows by then.
 func TestAStopOutlivesARefill(t *testing.T) {
