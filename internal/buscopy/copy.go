@@ -34,6 +34,8 @@ type Copy struct {
 	// Lacks reports whether the process that had a shard last had dropped it, as its copy shows.
 	// Nil where one copy is all: what that lacks was dropped.
 	Lacks func(shard string) bool
+	// byName has those of Shards that a copy on the bus has.
+	byName map[string]*Shard
 }
 
 // Shard is the progress of a shard. Without Parts it is as after `bridge checkpoint rebuild`.
@@ -167,7 +169,11 @@ func join(list []entry) (*Copy, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: number %d of epoch %d: %w", ErrDamaged, first.Number, first.Epoch, err)
 	}
-	return &Copy{Epoch: first.Epoch, Number: first.Number, Written: first.Written, Registrations: c.Registrations, Shards: c.Shards}, nil
+	byName := make(map[string]*Shard, len(c.Shards))
+	for i := range c.Shards {
+		byName[c.Shards[i].Name] = &c.Shards[i]
+	}
+	return &Copy{Epoch: first.Epoch, Number: first.Number, Written: first.Written, Registrations: c.Registrations, Shards: c.Shards, byName: byName}, nil
 }
 
 // streamKey returns what the keys of a stream begin with.

@@ -53,11 +53,9 @@ func (h *held) of(s *Stream, mine Slot) (c Copy, found bool) {
 		return *own, true
 	}
 	from := make(map[Slot]*Copy)
-	names := make(map[string]bool)
+	names := make(map[string]*Shard)
 	for _, one := range h.newest {
-		for i := range one.Shards {
-			names[one.Shards[i].Name] = true
-		}
+		maps.Copy(names, one.byName)
 	}
 	for _, name := range slices.Sorted(maps.Keys(names)) {
 		at := s.placed(name)
@@ -68,8 +66,8 @@ func (h *held) of(s *Stream, mine Slot) (c Copy, found bool) {
 			continue
 		}
 		if by, owner := h.owner(s.Name, at, mine); owner != nil {
-			if from[by] = owner; owner.shard(name) != nil {
-				c.Shards = append(c.Shards, *owner.shard(name))
+			if from[by] = owner; owner.byName[name] != nil {
+				c.Shards = append(c.Shards, *owner.byName[name])
 			}
 		}
 	}
@@ -87,7 +85,7 @@ func (h *held) of(s *Stream, mine Slot) (c Copy, found bool) {
 	c.Registrations = merged(slices.Collect(maps.Values(from)))
 	c.Lacks = func(name string) bool {
 		_, owner := h.owner(s.Name, s.placed(name), mine)
-		return owner != nil && owner.shard(name) == nil
+		return owner != nil && owner.byName[name] == nil
 	}
 	return c, len(from)+len(c.Shards) > 0
 }
@@ -102,7 +100,7 @@ func (h *held) ofAll(name string, asks Slot) (found *Shard) {
 			if slot.Generation != generation {
 				continue
 			}
-			if found = c.shard(name); found == nil {
+			if found = c.byName[name]; found == nil {
 				return nil
 			}
 			number, copies = max(1, slot.Number), copies+1
@@ -117,20 +115,12 @@ func (h *held) ofAll(name string, asks Slot) (found *Shard) {
 // latest returns the shard of a name with the latest Since, nil where no copy has one.
 func (h *held) latest(name string, asks Slot) (latest *Shard) {
 	for slot, c := range h.newest {
-		one := c.shard(name)
+		one := c.byName[name]
 		if one != nil && slot.Generation <= asks.Generation && (latest == nil || one.Progress.Since > latest.Progress.Since) {
 			latest = one
 		}
 	}
 	return latest
-}
-
-func (c *Copy) shard(name string) *Shard {
-	i := slices.IndexFunc(c.Shards, func(s Shard) bool { return s.Name == name })
-	if i < 0 {
-		return nil
-	}
-	return &c.Shards[i]
 }
 
 // merged returns registrations below which all copies have applied everything of theirs. A TP that

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"example.org/bridge/checkpoint/store"
 	storememory "example.org/bridge/checkpoint/store/storetest/memory"
@@ -237,6 +238,24 @@ func TestAShareWithoutATable(t *testing.T) {
 		if _, found, err := newSharer(t, b, slotOf(2, i, 8), 20).Load(t.Context(), "facts"); !found || err != nil || !pattern || i != with && !pause {
 			t.Errorf("share %d finds %v: %v, %v", i, positions, found, err)
 		}
+	}
+}
+
+// TestTheCopiesOfManyTables are read in no time for each pair of tables.
+func TestTheCopiesOfManyTables(t *testing.T) {
+	t.Parallel()
+	b := new(buckettest.Memory)
+	tables := make([]string, 50_000)
+	for i := range tables {
+		tables[i] = fmt.Sprint("t", i)
+	}
+	for i := range 2 {
+		newSharer(t, b, slotOf(1, i, 2), 10).works(tables, 100, 1000)
+	}
+	began := time.Now()
+	positions, _ := newSharer(t, b, slotOf(2, 0, 0), 20).finds()
+	if took := time.Since(began); len(positions) != len(tables)+1 || took > 15*time.Second {
+		t.Errorf("%d tables after %s", len(positions), took)
 	}
 }
 

@@ -181,6 +181,23 @@ func TestLacking(t *testing.T) {
 	}
 }
 
+// TestLackingOfManyTables takes no time for each pair of them.
+func TestLackingOfManyTables(t *testing.T) {
+	const tables = 100_000
+	image := &store.Image{Shards: make(map[store.Key]store.Progress)}
+	copied := &stream.Copy{Epoch: 1, Forgets: func(string) (bool, bool) { return true, true }}
+	for i := range tables {
+		key := store.Key{Stream: "s", Shard: fmt.Sprint("t", i)}
+		image.Shards[key] = store.Progress{Started: true}
+		copied.Shards = append(copied.Shards, store.ShardChange{Key: key, Progress: &store.Progress{Started: true}})
+	}
+	began := time.Now()
+	b := stream.Lacking(image, "s", copied, func() uint32 { return 0 })
+	if took := time.Since(began); len(b.Shards) != 0 || took > 15*time.Second {
+		t.Errorf("%d shards after %s", len(b.Shards), took)
+	}
+}
+
 // TestAStoreLosesWhatALaterProcessHasDropped: a process that has waited for longer than a table was
 // gone neither goes on behind the former table of that name, nor knows it as gone.
 func TestAStoreLosesWhatALaterProcessHasDropped(t *testing.T) {

@@ -330,7 +330,9 @@ func Lacking(image *store.Image, stream string, copied *Copy, next func() uint32
 			b.Registrations = append(b.Registrations, r)
 		}
 	}
+	copies := make(map[store.Key]bool, len(copied.Shards))
 	for _, change := range copied.Shards {
+		copies[change.Key] = true
 		has, known := image.Shards[change.Key]
 		is := change.Progress
 		again := (behind || copied.pending[change.Key]) && is.Started == has.Started
@@ -340,8 +342,7 @@ func Lacking(image *store.Image, stream string, copied *Copy, next func() uint32
 		}
 	}
 	for key := range image.Shards {
-		is := func(change store.ShardChange) bool { return change.Key == key }
-		if key.Stream != stream || copied.Epoch <= image.Epoch || copied.Forgets == nil || slices.ContainsFunc(copied.Shards, is) {
+		if key.Stream != stream || copied.Epoch <= image.Epoch || copied.Forgets == nil || copies[key] {
 			continue
 		}
 		may, table := copied.Forgets(key.Shard)
