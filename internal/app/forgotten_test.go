@@ -61,6 +61,22 @@ func TestAForgottenTableComesBackOnce(t *testing.T) {
 	r.shown(t, 0, "log_2 running 9")
 }
 
+// TestAClockThatJumpsForgetsNoTable: one that is gone goes on where it was when it comes back.
+func TestAClockThatJumpsForgetsNoTable(t *testing.T) {
+	s := newLogs(t)
+	keptLeft, steady = 0, func() time.Time { return time.Now().Add(-8 * 24 * time.Hour) }
+	s.Create(t, "log_2", 4)
+	r := newReloading(t, s)
+	r.shown(t, 4, "log_2 running 4")
+	s.Exec(t, "ALTER TABLE log_2 RENAME TO away")
+	r.shown(t, 0, "log_2 gone 0")
+	if whole, _, err := r.now.Load().findTables(t.Context()); !whole || err != nil {
+		t.Fatalf("a look is whole: %t, %v", whole, err)
+	}
+	s.Exec(t, "ALTER TABLE away RENAME TO log_2")
+	r.shown(t, 0, "log_2 running 4")
+}
+
 // TestAResetOfAPattern: START decides again about all tables, those that are new, too, and one that
 // is gone stays so.
 func TestAResetOfAPattern(t *testing.T) {

@@ -37,6 +37,11 @@ func leftKey(key store.Key) store.Key {
 // keptLeft is for how long a table that is gone is shown, and known if it comes back.
 var keptLeft = 7 * 24 * time.Hour
 
+// steady is the wall clock without its jumps since this process began.
+var steady = func() time.Time { return began.Add(time.Since(began)) }
+
+var began = time.Now()
+
 const (
 	// lookWithin bounds a look at the tables that there are, listWithin that of a command.
 	lookWithin, listWithin = time.Minute, 10 * time.Second
@@ -288,8 +293,12 @@ func (l *lookAt) stream(ctx context.Context, s *config.Stream, lists map[*databa
 		}
 	}
 	known, gone := matchedTables(cfg, s, &l.image)
+	before := time.Now().Add(-keptLeft)
+	if by := steady().Add(-keptLeft).Round(0); by.Before(before) {
+		before = by
+	}
 	for _, table := range gone {
-		if key := (store.Key{Stream: s.Name, Shard: table}); !there[table] && time.Since(l.image.Shards[leftKey(key)].Saved) > keptLeft {
+		if key := (store.Key{Stream: s.Name, Shard: table}); !there[table] && l.image.Shards[leftKey(key)].Saved.Before(before) {
 			errs = append(errs, l.forget(ctx, s, key))
 		}
 	}

@@ -59,9 +59,9 @@ func newLogs(t *testing.T) *apptest.Shop {
 
 // findOften has tables be looked for at once.
 func findOften(t *testing.T) {
-	every, missed, kept := lookEvery, missedEvery, keptLeft
+	every, missed, kept, clock := lookEvery, missedEvery, keptLeft, steady
 	lookEvery, missedEvery = 100*time.Millisecond, 50*time.Millisecond
-	t.Cleanup(func() { lookEvery, missedEvery, keptLeft = every, missed, kept })
+	t.Cleanup(func() { lookEvery, missedEvery, keptLeft, steady = every, missed, kept, clock })
 }
 
 // TestTablesThatComeAndGo: a pattern matches the tables that there are, to which START applies; new
