@@ -299,7 +299,7 @@ func (l *lookAt) stream(ctx context.Context, s *config.Stream, lists map[*databa
 	}
 	for _, table := range gone {
 		if key := (store.Key{Stream: s.Name, Shard: table}); !there[table] && l.image.Shards[leftKey(key)].Saved.Before(before) {
-			errs = append(errs, l.forget(ctx, s, key))
+			errs = append(errs, l.forget(ctx, s, key, before))
 		}
 	}
 	for _, table := range known {
@@ -393,11 +393,19 @@ func (l *lookAt) found(ctx context.Context, s *config.Stream, name, pattern stri
 	return nil
 }
 
-// forget drops what is kept of a table that is gone for long. That of entities stays.
-func (l *lookAt) forget(ctx context.Context, s *config.Stream, key store.Key) error {
+// forget drops what is kept of a table that is gone since before. That of entities stays, but of
+// those that were deleted before: no reconcile of the table does that any more. Rows that have
+// expired may come back with it.
+func (l *lookAt) forget(ctx context.Context, s *config.Stream, key store.Key, before time.Time) error {
 	if s.Kind == event.Capability {
 		if entries, err := l.store.ByRow(ctx, key, 0, 1, nil); err != nil || len(entries) > 0 {
 			return err
+		}
+		for slice, n := 2000, 2000; n == slice && s.StaleAfter == 0; {
+			var err error
+			if n, err = l.store.ForgetAbsent(ctx, key, before, slice); err != nil {
+				return err
+			}
 		}
 	}
 	l.remove(leftKey(key))

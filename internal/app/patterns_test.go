@@ -329,6 +329,24 @@ func TestAPatternThatMatchesNothing(t *testing.T) {
 	}
 	must.Get(r.Daemon().Reconcile("logs", reconcile.Mode{AllowDeletes: true}))(t)
 	until(t, "its entities are deleted", func() any { return r.log }, func() bool { return live() == 0 })
+
+	// Once it is forgotten nothing is left of them: if it comes back they are Added as new ones.
+	all := func() (n int) {
+		for _, err := range r.disk.Scan(t.Context(), "logs") {
+			must.OK(t, err)
+			n++
+		}
+		return n
+	}
+	if n := all(); n != 2 {
+		t.Errorf("%d entities are known before it is gone", n)
+	}
+	keptLeft = -time.Hour
+	s.Exec(t, "DROP TABLE log_1")
+	until(t, "its entities are forgotten", func() any { return r.log }, func() bool { return all() == 0 })
+	s.Exec(t, log)
+	s.Exec(t, "INSERT INTO log_1 (total) VALUES (1), (2)")
+	r.shown(t, 2, "log_1 running 2")
 }
 
 // TestATableThatMovesToAnotherSource is another table where patterns of both match it, whose tables
