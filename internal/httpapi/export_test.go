@@ -25,3 +25,6 @@ const StatusAnswers = statusAnswers
 func HandlerAt(addr string, d Daemon) http.Handler {
 	return handler(&Options{Addr: addr, Daemon: func() Daemon { return d }}, context.Background())
 }
+
+// NewProofs returns what notes that a proof is used.
+func NewProofs() func(nonce string, made time.Time) error { return new(proofs).use }

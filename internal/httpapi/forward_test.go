@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -18,6 +19,7 @@ import (
 	"example.org/bridge/internal/httpapi/httpapitest"
 	"example.org/bridge/internal/shard"
 	"example.org/bridge/reconcile"
+	"example.org/bridge/tests/must"
 )
 
 // TestForwarding: a process that waits has the one that works answer, and takes no other one for
@@ -261,6 +263,20 @@ func TestProofs(t *testing.T) {
 			t.Errorf("the status with %q: %d %s, want that it shows an entity: %t", may, code, got, want)
 		}
 	}
+}
+
+// TestAProofBehindAClockThatIsSetBack is known as used when the clock comes to its time once more.
+func TestAProofBehindAClockThatIsSetBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		use, made := httpapi.NewProofs(), time.Now().Add(time.Hour)
+		must.OK(t, use("before it was set back", made))
+		time.Sleep(30 * time.Minute)
+		must.OK(t, use("another", time.Now()))
+		time.Sleep(30 * time.Minute)
+		if err := use("before it was set back", made); err == nil {
+			t.Error("it is accepted once more")
+		}
+	})
 }
 
 // TestMembersOfTwoVersions: an earlier version sends the token in place of a proof.

@@ -170,7 +170,8 @@ func keyedHash(token, claim string, r *http.Request, to *Peer) []byte {
 
 type proofs struct {
 	mu sync.Mutex
-	// used has until when a proof could be sent once more.
+	// used has until when a proof could be sent once more, by its own time: the clock may be set
+	// back.
 	used map[string]time.Time
 }
 
@@ -192,7 +193,8 @@ func (p *proofs) verify(token string, r *http.Request, self *Peer) (need, error)
 	if err != nil {
 		return "", errNotProved
 	}
-	if off := time.Since(time.Unix(seconds, 0)); off.Abs() > proofSkew {
+	made := time.Unix(seconds, 0)
+	if off := time.Since(made); off.Abs() > proofSkew {
 		return "", fmt.Errorf("the clocks of the two hosts differ by %s, more than %s: set them", off.Abs().Round(time.Second), proofSkew)
 	}
 	body, err := io.ReadAll(io.LimitReader(r.Body, maxResendBytes+1))
@@ -203,11 +205,11 @@ func (p *proofs) verify(token string, r *http.Request, self *Peer) (need, error)
 		return "", errNotProved
 	}
 	r.Body = io.NopCloser(bytes.NewReader(body))
-	return need(parts[0]), p.use(parts[2])
+	return need(parts[0]), p.use(parts[2], made)
 }
 
 // The error says that it was used before.
-func (p *proofs) use(nonce string) error {
+func (p *proofs) use(nonce string, made time.Time) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	now := time.Now()
@@ -220,7 +222,7 @@ func (p *proofs) use(nonce string) error {
 	case p.used == nil:
 		p.used = make(map[string]time.Time)
 	}
-	p.used[nonce] = now.Add(2 * proofSkew)
+	p.used[nonce] = made.Add(proofSkew)
 	return nil
 }
 
