@@ -265,7 +265,7 @@ func TestStartAboveTheTableIsRefusedUntilItIsThere(t *testing.T) {
 	b := newBench(t)
 	b.opts.Start = shard.Start{After: 10}
 	b.play(t, `
-		recheck 1ms; insert 5; run; stopped; error items: table unfit for the stream: START is 10, the highest id is 5;
+		recheck 100ms; insert 5; run; stopped; error items: table unfit for the stream: START is 10, the highest id is 5;
 		insert 7; saved 12; stop; ids 11-12`)
 }
 
