@@ -241,21 +241,30 @@ func TestAShareWithoutATable(t *testing.T) {
 	}
 }
 
-// TestTheCopiesOfManyTables are read in no time for each pair of tables.
+// TestTheCopiesOfManyTables: twenty times as many take no hundred times as long.
 func TestTheCopiesOfManyTables(t *testing.T) {
-	t.Parallel()
-	b := new(buckettest.Memory)
-	tables := make([]string, 50_000)
-	for i := range tables {
-		tables[i] = fmt.Sprint("t", i)
+	finds := func(n int) (took time.Duration) {
+		b := new(buckettest.Memory)
+		tables := make([]string, n)
+		for i := range tables {
+			tables[i] = fmt.Sprint("t", i)
+		}
+		for i := range 2 {
+			newSharer(t, b, slotOf(1, i, 2), 10).works(tables, 100, 1000)
+		}
+		for range 3 {
+			began := time.Now()
+			if positions, _ := newSharer(t, b, slotOf(2, 0, 0), 20).finds(); len(positions) != n+1 {
+				t.Errorf("%d of %d tables", len(positions), n)
+			}
+			if one := time.Since(began); took == 0 || one < took {
+				took = one
+			}
+		}
+		return took
 	}
-	for i := range 2 {
-		newSharer(t, b, slotOf(1, i, 2), 10).works(tables, 100, 1000)
-	}
-	began := time.Now()
-	positions, _ := newSharer(t, b, slotOf(2, 0, 0), 20).finds()
-	if took := time.Since(began); len(positions) != len(tables)+1 || took > 15*time.Second {
-		t.Errorf("%d tables after %s", len(positions), took)
+	if few, many := finds(500), finds(10_000); many > 100*few {
+		t.Errorf("many take %s, few %s", many, few)
 	}
 }
 

@@ -181,20 +181,29 @@ func TestLacking(t *testing.T) {
 	}
 }
 
-// TestLackingOfManyTables takes no time for each pair of them.
+// TestLackingOfManyTables: twenty times as many take no hundred times as long.
 func TestLackingOfManyTables(t *testing.T) {
-	const tables = 100_000
-	image := &store.Image{Shards: make(map[store.Key]store.Progress)}
-	copied := &stream.Copy{Epoch: 1, Forgets: func(string) (bool, bool) { return true, true }}
-	for i := range tables {
-		key := store.Key{Stream: "s", Shard: fmt.Sprint("t", i)}
-		image.Shards[key] = store.Progress{Started: true}
-		copied.Shards = append(copied.Shards, store.ShardChange{Key: key, Progress: &store.Progress{Started: true}})
+	lacking := func(tables int) (took time.Duration) {
+		image := &store.Image{Shards: make(map[store.Key]store.Progress)}
+		copied := &stream.Copy{Epoch: 1, Forgets: func(string) (bool, bool) { return true, true }}
+		for i := range tables {
+			key := store.Key{Stream: "s", Shard: fmt.Sprint("t", i)}
+			image.Shards[key] = store.Progress{Started: true}
+			copied.Shards = append(copied.Shards, store.ShardChange{Key: key, Progress: &store.Progress{Started: true}})
+		}
+		for range 3 {
+			began := time.Now()
+			if b := stream.Lacking(image, "s", copied, func() uint32 { return 0 }); len(b.Shards) != 0 {
+				t.Errorf("%d shards", len(b.Shards))
+			}
+			if one := time.Since(began); took == 0 || one < took {
+				took = one
+			}
+		}
+		return took
 	}
-	began := time.Now()
-	b := stream.Lacking(image, "s", copied, func() uint32 { return 0 })
-	if took := time.Since(began); len(b.Shards) != 0 || took > 15*time.Second {
-		t.Errorf("%d shards after %s", len(b.Shards), took)
+	if few, many := lacking(500), lacking(10_000); many > 100*few {
+		t.Errorf("many take %s, few %s", many, few)
 	}
 }
 
