@@ -144,7 +144,7 @@ func TestStopOnBadRefusesTheRow(t *testing.T) {
 			if !errors.As(err, &bad) || *bad != (event.BadValueError{Table: "orders_07", Row: 7, Column: column, Fault: fault}) {
 				t.Fatalf("got %v", err)
 			}
-			for _, want := range []string{"orders_07", "row 7", column, fault, "ON_BAD_VALUE=null"} {
+			for _, want := range []string{"orders_07", "row 7", column, fault, "EXCLUDE=" + column + " ", "ON_BAD_VALUE=null"} {
 				if !strings.Contains(err.Error(), want) {
 					t.Errorf("%q is missing in %v", want, err)
 				}

@@ -41,8 +41,8 @@ func (e *BadValueError) Error() string { return e.Named(option.Short) }
 
 // Named returns the text with the settings named by naming.
 func (e *BadValueError) Named(naming option.Naming) string {
-	return option.Sprintf(naming, "column %q of row %d of table %s %s: correct the row, leave the column out of %s, or set %s=null to publish null instead",
-		e.Column, e.Row, e.Table, e.Fault, option.Fields, option.OnBadValue)
+	return option.Sprintf(naming, "column %q of row %d of table %s %s: correct the row, leave the column out of %s (with %s=%s where that is not set), or set %s=null to publish null instead",
+		e.Column, e.Row, e.Table, e.Fault, option.Fields, option.Exclude, e.Column, option.OnBadValue)
 }
 
 // values encodes column values as JSON. It reuses its memory and serves one goroutine.
