@@ -2,6 +2,7 @@ package verify_test
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -106,6 +107,11 @@ func TestMessagesOfOtherDomains(t *testing.T) {
 		w.table.Delete(id + 3)
 	}
 	w.options.Domain = ""
+	// Nor does a boundary of a list of ours come from another source.
+	boundary := *own[0]
+	boundary.Value, boundary.Header = nil, maps.Clone(boundary.Header)
+	boundary.Header[sink.HeaderList] = "begin;1"
+	w.bus.messages = append(w.bus.messages, &boundary)
 	r := w.check(ours)
 	want(t, r, "")
 	if !slices.Equal(r.OtherDomains, []verify.OtherDomain{{Domain: foreign, Messages: 3}}) || r.Others != 0 {

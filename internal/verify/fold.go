@@ -69,8 +69,10 @@ func (r *run) add(m *Message) error {
 		r.domains[domain]++
 		return nil
 	}
-	if m.header[sink.HeaderList] != "" || r.isUnfit(stream) {
-		r.report.Others++
+	if boundary := m.header[sink.HeaderList] != ""; boundary || r.isUnfit(stream) {
+		if !boundary || r.at(stream) < 0 {
+			r.report.Others++
+		}
 		return nil
 	}
 	var stamp stamp
@@ -105,7 +107,7 @@ func (r *run) add(m *Message) error {
 // addUnnamed takes in a message whose headers name no table that is configured. One of a configured
 // stream is an event of a table that was removed or renamed, or was altered.
 func (r *run) addUnnamed(m *Message, name string) {
-	at := slices.IndexFunc(r.streams, func(of *stream) bool { return of.report.Stream == name })
+	at := r.at(name)
 	if at < 0 && name != "" {
 		r.report.Others++
 		return

@@ -231,6 +231,11 @@ func (r *run) isUnfit(stream string) bool {
 	return slices.ContainsFunc(r.report.Unfit, func(u Unfit) bool { return u.Stream == stream })
 }
 
+// at returns the index of a stream, -1 for one that is not configured.
+func (r *run) at(name string) int {
+	return slices.IndexFunc(r.streams, func(of *stream) bool { return of.report.Stream == name })
+}
+
 func (r *run) readBus(ctx context.Context) error {
 	return r.Bus.Read(ctx, r.add, func(done, total uint64) {
 		r.Progress(Step{What: "reading the bus", Done: done, Total: total})
