@@ -109,7 +109,7 @@ func listLine(r *shard.RepublishStatus) string {
 		text += ", ended " + r.EndedAt.UTC().Format(time.RFC3339)
 	}
 	if r.Waits != "" {
-		text += "; tried again: " + terminal.OneLine(string(r.Waits))
+		text += "; it waits: " + terminal.OneLine(string(r.Waits))
 	}
 	return text
 }
@@ -137,7 +137,7 @@ func republishLine(table string, r *shard.RepublishStatus) string {
 		text += fmt.Sprintf(", at most %d rows a second", r.Rate)
 	}
 	if r.Waits != "" {
-		text += "; tried again: " + terminal.OneLine(string(r.Waits))
+		text += "; it waits: " + terminal.OneLine(string(r.Waits))
 	}
 	return text
 }

@@ -160,6 +160,10 @@ func TestAPausedTableOfSeveral(t *testing.T) {
 	if reasons := s.app.Daemon().Ready(t.Context()); len(reasons) > 0 {
 		t.Errorf("not ready: %+v", reasons)
 	}
+	s.republish(httpapi.RepublishRequest{From: 1, Table: "a/shop.t"}, nil)
+	if again := s.shard("a/shop.t").Republish; again == nil || again.Waits != "the table is paused" {
+		t.Errorf("rows of a paused table are published again: %+v", again)
+	}
 	for table, want := range map[string]error{"shop.t": httpapi.ErrNoStream, "": nil} {
 		if _, err := s.app.Daemon().Pause(t.Context(), httpapi.PauseRequest{Stream: "moves", Table: table}); !errors.Is(err, want) {
 			t.Errorf("%q: %v", table, err)

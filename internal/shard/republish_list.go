@@ -212,7 +212,7 @@ type RepublishStatus struct {
 	EndedAt null.Time `json:"endedAt"`
 	Error   null.Text `json:"error"`
 	// List is the id of the full list that the rows are part of, null for none. Waits says why the
-	// next rows are tried again, null while they are not.
+	// next rows wait, null while they do not.
 	List  null.Text `json:"list"`
 	Waits null.Text `json:"waits"`
 }

@@ -394,6 +394,9 @@ func (s *Shard) FullStatus() Status {
 	status, lag := t.at(now)
 	if r := s.Republish(); r != nil {
 		r.Waits = null.Text(status.RepublishWaits)
+		if r.EndedAt.IsZero() && status.State != Running && status.State != Waiting {
+			r.Waits = null.Text("the table is " + string(status.State))
+		}
 		if r.List != "" && r.EndedAt.IsZero() && !status.NoTail {
 			// It ends with the table.
 			r.To = status.Position
