@@ -143,8 +143,15 @@ func (e *Embedded) Read(ctx context.Context, u driver.Use, what driver.Reading) 
 		o.URLs = []string{"nats://" + e.Server.Listen}
 		quick, cancel := context.WithTimeout(ctx, 5*time.Second)
 		defer cancel()
-		if running, err := read(quick, o, what.Destinations); err == nil {
-			return running, nil
+		// Where nothing listens, the folder answers, and that is no outage.
+		conn, err := new(net.Dialer).DialContext(quick, "tcp", e.Server.Listen)
+		if err == nil {
+			// It is not written to.
+			_ = conn.Close()
+			var running *verify.Bus
+			if running, err = read(quick, o, what.Destinations); err == nil {
+				return running, nil
+			}
 		}
 	}
 	dir := e.Server.Dir
