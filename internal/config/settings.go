@@ -108,6 +108,6 @@ type streamSettings struct {
 	Family        string        `env:"FAMILY" example:"orders" doc:"{family} in the destination."`
 	Tag           string        `env:"TAG" example:"blue" doc:"{tag} in the destination."`
 	// FullListInterval is for streams of which ListFault says nothing.
-	FullListInterval time.Duration `env:"FULL_LIST_INTERVAL" envDefault:"0s" min:"0s" max:"8760h" example:"24h" doc:"How often a capability stream publishes a [full list](consuming.md#a-full-list), less up to a tenth, at half of RATE, else 1000 rows a second; 0s is never."`
+	FullListInterval time.Duration `env:"FULL_LIST_INTERVAL" envDefault:"0s" off:"0s" min:"1s" max:"8760h" example:"24h" doc:"How often a capability stream publishes a [full list](consuming.md#a-full-list), less up to a tenth, at half of RATE, else 1000 rows a second; 0s is never."`
 	Start            Start         `env:"START" envDefault:"beginning" example:"latest" doc:"Where a table begins of which neither checkpoint nor bus has anything: beginning, latest, or after an id: its number."`
 }

@@ -89,8 +89,11 @@ func (l *streamLoader) load() Stream {
 // quotation finds what an error may quote: text in quotes and in braces.
 var quotation = regexp.MustCompile(`"(?:[^"\\]|\\.)*"|\{[^{}]*\}`)
 
-// unquoted returns the text of err without what it quotes of value, apart from numbers and single
-// characters.
+// word is what the name of a placeholder may be, and hardly a secret.
+var word = regexp.MustCompile(`^\{[a-z]{1,16}\}$`)
+
+// unquoted returns the text of err without what it quotes of value, apart from numbers, single
+// characters and names of placeholders.
 func unquoted(err error, value string) string {
 	return quotation.ReplaceAllStringFunc(err.Error(), func(quote string) string {
 		text := quote[1 : len(quote)-1]
@@ -99,7 +102,7 @@ func unquoted(err error, value string) string {
 				text = plain
 			}
 		}
-		if len(text) > 2 && strings.Contains(value, text) && strings.Trim(text, "0123456789.{}") != "" {
+		if len(text) > 2 && !word.MatchString(quote) && strings.Contains(value, text) && strings.Trim(text, "0123456789.{}") != "" {
 			return "…"
 		}
 		return quote
@@ -268,8 +271,6 @@ func (l *streamLoader) checkList() {
 	}
 	if why := l.cfg.ListFault(l.stream); why != "" {
 		l.add(variable, "%s", why)
-	} else if l.stream.FullListInterval < time.Second {
-		l.add(variable, "is %s, and a list takes longer: use 1s or more, such as 24h", l.stream.FullListInterval)
 	}
 }
 

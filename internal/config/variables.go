@@ -35,6 +35,8 @@ type Variable struct {
 	example  string
 	oneOf    []string
 	min, max string
+	// off is a value below min that is allowed, too, empty for none.
+	off      string
 	required bool
 	secret   bool
 	spaces   bool
@@ -51,7 +53,7 @@ func variablesOf(settings any, prefix, group string) (all []Variable) {
 		name, option, _ := strings.Cut(tag.Get("env"), ",")
 		v := Variable{
 			Name: prefix + name, field: field.Name, group: group, value: fields.Field(i),
-			def: tag.Get("envDefault"), doc: tag.Get("doc"), example: tag.Get("example"), min: tag.Get("min"), max: tag.Get("max"),
+			def: tag.Get("envDefault"), doc: tag.Get("doc"), example: tag.Get("example"), min: tag.Get("min"), max: tag.Get("max"), off: tag.Get("off"),
 			required: option == "required", secret: tag.Get("secret") == "true", spaces: tag.Get("spaces") == "kept",
 		}
 		if allowed := tag.Get("oneof"); allowed != "" {
@@ -75,10 +77,18 @@ func (v *Variable) check() error {
 	if v.min == "" {
 		return nil
 	}
-	if n := v.value.Int(); n < v.bound(v.min) || n > v.bound(v.max) {
-		return fmt.Errorf("is out of range: write a value from %s to %s", v.min, v.max)
+	if n := v.value.Int(); (n < v.bound(v.min) || n > v.bound(v.max)) && (v.off == "" || n != v.bound(v.off)) {
+		return fmt.Errorf("is out of range: write a value from %s", v.bounds())
 	}
 	return nil
+}
+
+func (v *Variable) bounds() string {
+	text := v.min + " to " + v.max
+	if v.off != "" {
+		text += ", or " + v.off
+	}
+	return text
 }
 
 // bound parses a bound of the tags; the tests hold that all of them can be parsed.
@@ -152,7 +162,7 @@ func (v *Variable) Meaning() string {
 	case v.oneOf != nil:
 		return v.doc + " One of " + strings.Join(v.oneOf, ", ") + "."
 	case v.min != "":
-		return fmt.Sprintf("%s From %s to %s.", v.doc, v.min, v.max)
+		return fmt.Sprintf("%s From %s.", v.doc, v.bounds())
 	}
 	return v.doc
 }
