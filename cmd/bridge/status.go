@@ -158,6 +158,8 @@ func (t *statusTable) add(by string, s *httpapi.Status) {
 			position, missing, lag := strconv.FormatUint(one.Position, 10), idsText(one.Gaps.Hot+one.Gaps.Cold+one.Gaps.Unpolled), "unknown"
 			if one.NoTail {
 				position, missing = "-", "-"
+			} else if one.State == shard.Gone && one.Position == 0 {
+				position = "-"
 			}
 			if one.LagSeconds != nil {
 				lag = seconds(*one.LagSeconds)

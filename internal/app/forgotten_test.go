@@ -69,7 +69,7 @@ func TestAClockThatJumpsForgetsNoTable(t *testing.T) {
 	r := newReloading(t, s)
 	r.shown(t, 4, "log_2 running 4")
 	s.Exec(t, "ALTER TABLE log_2 RENAME TO away")
-	r.shown(t, 0, "log_2 gone 0")
+	r.shown(t, 0, "log_2 gone 4")
 	if whole, _, err := r.now.Load().findTables(t.Context()); !whole || err != nil {
 		t.Fatalf("a look is whole: %t, %v", whole, err)
 	}
@@ -87,7 +87,7 @@ func TestAResetOfAPattern(t *testing.T) {
 	r := newReloading(t, s)
 	r.shown(t, 7, "log_1 running 3", "log_2 running 4")
 	s.Exec(t, "DROP TABLE log_2")
-	r.shown(t, 3, "log_1 running 3", "log_2 gone 0")
+	r.shown(t, 3, "log_1 running 3", "log_2 gone 4")
 	reset := func(more string) {
 		r.end()
 		path, _ := strings.CutPrefix(s.Env["BRIDGE_CHECKPOINT_URL"], "file:")

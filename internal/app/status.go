@@ -49,9 +49,7 @@ func statusOf(streams []*appStream, caught stream.CatchUpProgress, shards []shar
 		if one.List != nil && one.List.EndedAt.IsZero() && len(one.Shards) > 0 {
 			one.List.Waits = listWaits(stream.feed.Lists(), one.Shards)
 		}
-		for _, table := range stream.gone {
-			one.Shards = append(one.Shards, goneStatus(stream, table))
-		}
+		one.Shards = append(one.Shards, stream.gone...)
 		status.Streams = append(status.Streams, one)
 	}
 	return status
@@ -211,9 +209,9 @@ func (h health) noTables(s *appStream) (why string, waits bool) {
 	return "no table matches " + strings.Join(s.Patterns, ", ") + ": bridge looks once a minute", true
 }
 
-func goneStatus(s *appStream, table string) shard.Status {
+func goneStatus(s *appStream, table string, position uint64) shard.Status {
 	one := shard.Status{
-		Stream: s.Name, Shard: table, State: shard.Gone, Gaps: shard.Gaps{Oldest: []ledger.Gap{}},
+		Stream: s.Name, Shard: table, State: shard.Gone, Position: position, Gaps: shard.Gaps{Oldest: []ledger.Gap{}},
 		Traffic: shard.Traffic{DeadLetters: shard.DeadLetters{Reasons: []shard.DeadLetterCount{}}},
 		Reason:  "the server that takes the writes has no such table: what was published of it stays",
 		Remedy:  "Nothing: if it comes back, bridge goes on with it.",

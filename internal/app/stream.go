@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"example.org/bridge/checkpoint/store"
 	"example.org/bridge/event"
 	"example.org/bridge/internal/config"
 	"example.org/bridge/internal/panics"
@@ -37,9 +38,10 @@ type appStream struct {
 	topics map[string]bool
 	// plans are shared by the encoders of the stream.
 	plans event.Plans
-	// shards has those that were made, by their tables. gone are tables of patterns that are gone.
+	// shards has those that were made, by their tables. gone are tables of patterns that are gone, as
+	// the status has them.
 	shards map[string]*shard.Shard
-	gone   []string
+	gone   []shard.Status
 	// lists are where the boundaries of a full list go.
 	lists []string
 	// divided says that other processes may have tables of the stream.
@@ -75,7 +77,10 @@ func newStreams(cfg *config.Config, p *parts) ([]*appStream, error) {
 		if s.feed = s.newFeed(p, tables); s.view != nil {
 			s.lists = cfg.ListDestinations(s.Stream)
 		}
-		_, s.gone = matchedTables(cfg, s.Stream, &p.image)
+		_, gone := matchedTables(cfg, s.Stream, &p.image)
+		for _, table := range gone {
+			s.gone = append(s.gone, goneStatus(s, table, p.image.Shards[store.Key{Stream: s.Name, Shard: table}].Position))
+		}
 		streams = append(streams, s)
 	}
 	return streams, nil
