@@ -34,6 +34,8 @@ import (
 	"example.org/bridge/internal/httpapi/httpapitest"
 	"example.org/bridge/internal/inspect"
 	"example.org/bridge/internal/option"
+	"example.org/bridge/internal/shard"
+	"example.org/bridge/internal/stream"
 	"example.org/bridge/source"
 	sourcememory "example.org/bridge/source/sourcetest/memory"
 	"example.org/bridge/tests/must"
@@ -153,7 +155,7 @@ func TestATakenPortIsAFinding(t *testing.T) {
 	must.OK(t, free.Close())
 	other := httptest.NewServer(http.NotFoundHandler())
 	defer other.Close()
-	running := httpapitest.Serve(t, &httpapitest.Daemon{})
+	running := httpapitest.Serve(t, &httpapitest.Daemon{State: httpapi.Status{Started: time.Now()}})
 	for name, c := range map[string]struct{ addr, summary, want string }{
 		"a free one is none":                    {free.Addr().String(), "", ""},
 		"one at which a bridge answers is none": {running, running + ", where a bridge answers", ""},
@@ -162,7 +164,7 @@ func TestATakenPortIsAFinding(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			token := func() (string, error) { return "0123456789abcdef", nil }
-			report := inspectHTTP(t.Context(), &config.Config{Process: config.Process{HTTPAddr: c.addr}, HTTPToken: token})
+			report, _ := inspectHTTP(t.Context(), &config.Config{Process: config.Process{HTTPAddr: c.addr}, HTTPToken: token})
 			if !strings.HasPrefix(report.Summary, c.summary) || c.summary == "" && report.Summary != "" {
 				t.Errorf("the summary is %q, want %q", report.Summary, c.summary)
 			}
@@ -177,6 +179,34 @@ func TestATakenPortIsAFinding(t *testing.T) {
 	}
 }
 
+// TestARunningBridgeSaysWhatStopsIt: what is stopped is found with its stream and its remedy, and
+// why it is not ready, also of a stream that is not configured here.
+func TestARunningBridgeSaysWhatStopsIt(t *testing.T) {
+	shards := []shard.Status{{Stream: "orders", Shard: "orders", State: shard.Stopped, LastError: "one member less", Cause: shard.CauseSchema}}
+	streams := []*appStream{{Stream: &config.Stream{Name: "orders"}}}
+	s, d := apptest.NewShop(t), &httpapitest.Daemon{Reasons: []httpapi.Reason{
+		{Stream: "orders", Shard: "orders", Reason: "one member less"}, {Stream: "other", Shard: "t_1", Reason: "is behind"}, {Reason: "the disk is full"},
+	}}
+	d.State = statusOf(streams, stream.CatchUpProgress{Streams: make([]stream.StreamProgress, 1)}, shards)
+	d.State.Started = time.Now()
+	s.Env["BRIDGE_HTTP_ADDR"] = httpapitest.Serve(t, d)
+	var got []string
+	for _, g := range Examine(t.Context(), load(t, s.Env)) {
+		for _, f := range g.Findings {
+			if f.Code == inspect.NotReady {
+				got = append(got, g.Kind+" "+f.Label()+" "+f.String())
+			}
+		}
+	}
+	want := []string{
+		"stream blocks orders is stopped: one member less: Increase BRIDGE_STREAM_ORDERS_EVENT_VERSION, or give the table its column back.",
+		"http warning t_1 is not ready: is behind", "http warning " + s.Env["BRIDGE_HTTP_ADDR"] + " is not ready: the disk is full",
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("found\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+}
+
 // TestAMissingTokenIsANote: where other hosts reach the listener, and in a group on one host, too.
 func TestAMissingTokenIsANote(t *testing.T) {
 	for _, c := range []struct {
@@ -187,7 +217,8 @@ func TestAMissingTokenIsANote(t *testing.T) {
 	} {
 		for _, token := range []driver.Secret{nil, func() (string, error) { return "", nil }} {
 			cfg := &config.Config{Process: config.Process{HTTPAddr: c.addr}, HTTPToken: token, Standby: config.Standby{Group: c.group}, Sink: config.Sink{Driver: new(nats.Driver)}}
-			found := slices.DeleteFunc(inspectHTTP(t.Context(), cfg).Findings, func(f inspect.Finding) bool { return f.Code != inspect.HTTPToken })
+			report, _ := inspectHTTP(t.Context(), cfg)
+			found := slices.DeleteFunc(report.Findings, func(f inspect.Finding) bool { return f.Code != inspect.HTTPToken })
 			noted := len(found) == 1
 			if noted != (c.want && token == nil) || noted && (found[0].Severity != inspect.Note || !strings.Contains(found[0].Do, "HTTP_TOKEN")) {
 				t.Errorf("%+v, with a token %t: %v", c, token != nil, found)

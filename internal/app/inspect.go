@@ -21,7 +21,9 @@ import (
 	"example.org/bridge/internal/httpapi"
 	"example.org/bridge/internal/inspect"
 	"example.org/bridge/internal/lineage"
+	"example.org/bridge/internal/null"
 	"example.org/bridge/internal/option"
+	"example.org/bridge/internal/shard"
 	"example.org/bridge/internal/terminal"
 	"example.org/bridge/sink"
 	"example.org/bridge/source"
@@ -115,8 +117,8 @@ const livenessTimeout = 2 * time.Second
 
 // inspectHTTP reports a bridge that answers at the address of the HTTP server, or why nothing can
 // listen there, and who would be refused. The report of a free address on loopback is empty. It
-// listens for a moment only if no bridge answers.
-func inspectHTTP(ctx context.Context, cfg *config.Config) (r inspect.Report) {
+// listens for a moment only if no bridge answers; ofStreams is what one says of streams of cfg.
+func inspectHTTP(ctx context.Context, cfg *config.Config) (r inspect.Report, ofStreams map[string][]inspect.Finding) {
 	switch {
 	case cfg.HTTPToken != nil:
 	case cfg.Standby.Group != "" && onlyOwnHost(cfg.HTTPAddr):
@@ -134,13 +136,13 @@ func inspectHTTP(ctx context.Context, cfg *config.Config) (r inspect.Report) {
 	// A bridge that is not live answers, too.
 	if _, _, err := client.Live(asking); err == nil {
 		r.Summary = cfg.HTTPAddr + ", where a bridge answers"
-		return r
+		return r, inspectRunning(ctx, cfg, client, &r)
 	}
 	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", cfg.HTTPAddr)
 	if err == nil {
 		// Nothing was accepted that a failing close could lose.
 		_ = listener.Close()
-		return r
+		return r, nil
 	}
 	r.Summary = cfg.HTTPAddr
 	if errors.Is(err, syscall.EADDRINUSE) {
@@ -149,7 +151,43 @@ func inspectHTTP(ctx context.Context, cfg *config.Config) (r inspect.Report) {
 	} else {
 		r.Add(inspect.Unsafe, inspect.HTTPAddress, cfg.HTTPAddr, "cannot be listened on: "+err.Error()).Says("correct %s", config.HTTPVariable)
 	}
-	return r
+	return r, nil
+}
+
+// inspectRunning adds why a bridge that runs is not ready, and returns what it says of streams of
+// cfg.
+func inspectRunning(ctx context.Context, cfg *config.Config, client *httpapi.Client, r *inspect.Report) map[string][]inspect.Finding {
+	status, err := client.StatusOf(ctx, "", string(shard.Stopped))
+	ready, _, failed := client.Ready(ctx)
+	if err = cmp.Or(err, failed); err != nil {
+		r.Add(inspect.Warning, inspect.NotReady, cfg.HTTPAddr, "does not say whether it is ready: "+config.Text(err))
+		return nil
+	}
+	ofStreams := make(map[string][]inspect.Finding)
+	add := func(severity inspect.Severity, stream, table, what string, remedy null.Text) {
+		var one inspect.Report
+		one.Add(severity, inspect.NotReady, cmp.Or(table, stream, cfg.HTTPAddr), what).Says("%s", remedy)
+		if cfg.Stream(stream) == nil {
+			r.Findings = append(r.Findings, one.Findings...)
+			return
+		}
+		ofStreams[stream] = append(ofStreams[stream], one.Findings...)
+	}
+	stopped := make(map[store.Key]bool)
+	for i := range status.Streams {
+		of := &status.Streams[i]
+		for j := range of.Shards {
+			s := &of.Shards[j]
+			stopped[store.Key{Stream: of.Name, Shard: s.Shard}] = true
+			add(inspect.Unsafe, of.Name, s.Shard, "is stopped: "+string(s.Reason), s.Remedy)
+		}
+	}
+	for _, one := range ready.Reasons {
+		if !stopped[store.Key{Stream: one.Stream, Shard: one.Shard}] {
+			add(inspect.Warning, one.Stream, one.Shard, "is not ready: "+one.Reason, "")
+		}
+	}
+	return ofStreams
 }
 
 func inspectCopies(ctx context.Context, cfg *config.Config, r *inspect.Report) {

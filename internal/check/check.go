@@ -47,9 +47,9 @@ type Subjects struct {
 	// the epoch below which messages do not count.
 	Lineage func(ctx context.Context, cfg *config.Config, of *config.Source, since map[store.Key]uint64) inspect.Report
 	// Store inspects the checkpoint, HTTP the address of the HTTP server. A report without a
-	// summary is not shown.
+	// summary is not shown. ofStreams is what a bridge that runs says of them, by their names.
 	Store func(ctx context.Context) store.Inspection
-	HTTP  func(ctx context.Context, cfg *config.Config) inspect.Report
+	HTTP  func(ctx context.Context, cfg *config.Config) (r inspect.Report, ofStreams map[string][]inspect.Finding)
 }
 
 // Examine inspects everything that cfg names, all but the store at the same time: what does not
@@ -70,6 +70,7 @@ func Examine(ctx context.Context, cfg *config.Config, subjects Subjects) []Group
 	from, lineage := make([]source.Inspection, len(cfg.Sources)), make([]inspect.Report, len(cfg.Sources))
 	var to, pages inspect.Report
 	var now map[store.Key]*store.Schema
+	var ofStreams map[string][]inspect.Finding
 	var asked sync.WaitGroup
 	for i := range cfg.Sources {
 		one := &cfg.Sources[i]
@@ -77,7 +78,7 @@ func Examine(ctx context.Context, cfg *config.Config, subjects Subjects) []Group
 		asked.Go(func() { lineage[i] = subjects.Lineage(ctx, cfg, one, since) })
 	}
 	asked.Go(func() { to = subjects.Sink(ctx) })
-	asked.Go(func() { pages = subjects.HTTP(ctx, cfg) })
+	asked.Go(func() { pages, ofStreams = subjects.HTTP(ctx, cfg) })
 	asked.Go(func() { now = subjects.Schemas(ctx, cfg, schemasOf(cfg, kept.Shards)) })
 	asked.Wait()
 
@@ -107,6 +108,7 @@ func Examine(ctx context.Context, cfg *config.Config, subjects Subjects) []Group
 		groups = append(groups, Group{Kind: "http", Report: pages})
 	}
 	for i := range groups {
+		groups[i].Findings = append(groups[i].Findings, ofStreams[groups[i].Name]...)
 		groups[i].Findings = inspect.Named(groups[i].Findings, config.Naming(groups[i].Name))
 	}
 	return groups

@@ -202,9 +202,9 @@ func TestAChangedSchemaIsFound(t *testing.T) {
 				Store: func(context.Context) store.Inspection {
 					return store.Inspection{Known: true, Shards: []store.ShardState{{Key: key, Schema: &known}, {Key: store.Key{Stream: "orders", Shard: "orders_0"}}}}
 				},
-				HTTP: func(context.Context, *config.Config) inspect.Report {
+				HTTP: func(context.Context, *config.Config) (r inspect.Report, ofStreams map[string][]inspect.Finding) {
 					close(beside)
-					return inspect.Report{}
+					return r, nil
 				},
 			})
 			if len(asked) != 1 || asked[0] != key {

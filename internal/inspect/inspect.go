@@ -270,5 +270,6 @@ const (
 	SchemaChanged         Code = "schema-changed"
 	HTTPAddress           Code = "http-address"
 	HTTPToken             Code = "http-token"
+	NotReady              Code = "not-ready"
 	Setting               Code = "setting"
 )
