@@ -38,8 +38,8 @@ type appStream struct {
 	topics map[string]bool
 	// plans are shared by the encoders of the stream.
 	plans event.Plans
-	// shards has those that were made, by their tables. gone are tables of patterns that are gone, as
-	// the status has them.
+	// shards has those that were made, by their tables. gone are tables of patterns that are gone,
+	// as the status has them.
 	shards map[string]*shard.Shard
 	gone   []shard.Status
 	// lists are where the boundaries of a full list go.
