@@ -85,31 +85,6 @@ func TestTablesThatCannotBeReadHoldUpNoOther(t *testing.T) {
 	b.saved(t, 500)
 }
 
-// TestTablesThatHangHoldUpNoOther: each of their reads takes as long as a statement may.
-func TestTablesThatHangHoldUpNoOther(t *testing.T) {
-	instantly(t, "", func(t *testing.T) {
-		limits := shard.NewLimits(1<<20, 1, 8).Stream()
-		table := func() *bench {
-			b := newBench(t)
-			b.shared, b.opts.Limits, b.tick, b.opts.PollInterval = true, limits, time.Minute, time.Second
-			return b
-		}
-		for range 12 {
-			b := table()
-			b.hook = func(source.Query) error { wait(t, 30*time.Second); return errAway }
-			b.run(t)
-		}
-		wait(t, 2*time.Minute)
-		b, begun := table(), time.Now()
-		b.insert(500)
-		b.run(t)
-		b.saved(t, 500)
-		if took := time.Since(begun); took > 5*time.Second {
-			t.Errorf("others waited for %s", took)
-		}
-	})
-}
-
 // TestLargeRowsThatWaitHoldUpNoOther: they wait for the one that is on its way, whose bus is away,
 // and what was reserved for them is the others' meanwhile. Then they wait for nothing that these
 // hold.

@@ -19,9 +19,6 @@ type Limits struct {
 	common *semaphore.Weighted
 	// reads bounds the reads that begin; one that was begun goes back to where it came from.
 	reads atomic.Pointer[semaphore.Weighted]
-	// hung bounds those of tables whose last read hung, to a quarter: that of a locked table takes
-	// as long as a statement may.
-	hung atomic.Pointer[semaphore.Weighted]
 	// big is held by the one batch that is larger than a share, as of a huge row, and needs none.
 	big *semaphore.Weighted
 	// part is what belongs to one stream, share what a read reserves.
@@ -52,10 +49,7 @@ func NewLimits(maxBytes int64, streams, maxReads int) *Limits {
 }
 
 // SetReads has at most n reads begin at the same time from now on.
-func (l *Limits) SetReads(n int) {
-	l.reads.Store(semaphore.NewWeighted(int64(n)))
-	l.hung.Store(semaphore.NewWeighted(int64(max(1, n/4))))
-}
+func (l *Limits) SetReads(n int) { l.reads.Store(semaphore.NewWeighted(int64(n))) }
 
 // InFlight returns the bytes that are reserved at the moment.
 func (l *Limits) InFlight() int64 { return l.used.Load() }

@@ -72,7 +72,7 @@ func (r *reader) rows(ctx context.Context, q source.Query) (*page, error) {
 		}
 		return err
 	}
-	err := r.try(ctx, &p.span, func() (err error) {
+	err := r.retrier.retry(ctx, owning, reading, func() (err error) {
 		if r.share != nil && r.share.bytes == 0 && !r.share.big {
 			if *r.share, err = r.reserve(ctx); err != nil {
 				return err
@@ -189,37 +189,14 @@ func (r *reader) ids(ctx context.Context, ranges []source.Range, uncommitted boo
 		defer r.opts.Metrics.queried(r.opts.Stream, queryIDs, time.Now())
 		return r.opts.Source.ReadIDs(ctx, ranges, uncommitted, evidenceIDs, &list.IDs)
 	}
-	return r.try(ctx, &list.span, func() error { return r.query(ctx, &list.span, read) })
+	return r.retrier.retry(ctx, owning, reading, func() error { return r.query(ctx, &list.span, read) })
 }
 
 // retry runs a query until it is answered. While others are before it, as where all begin and the
 // source hangs, the loop lives.
 func (r *reader) retry(ctx context.Context, run func() error) error {
-	at := new(span)
-	return r.try(ctx, at, func() error { return r.query(ctx, at, run) })
+	return r.retrier.retry(ctx, owning, reading, func() error { return r.query(ctx, new(span), run) })
 }
-
-// try calls once, which runs a query and notes in at when that began and ended, until it succeeds,
-// fails for good or ctx ends. Behind one that hung while the server answers it takes its turn with
-// others of that kind, and reserves nothing meanwhile.
-func (r *reader) try(ctx context.Context, at *span, once func() error) error {
-	hung := false
-	return r.retrier.retry(ctx, owning, reading, func() error {
-		if hung {
-			turns := r.opts.Limits.hung.Load()
-			if err := r.retrier.wait(owning, forEver, func() error { return turns.Acquire(ctx, 1) }); err != nil {
-				return err
-			}
-			defer turns.Release(1)
-		}
-		err := once()
-		hung = err != nil && at.got.Sub(at.asked) >= hangs && r.retrier.unreadable(ctx) == r.retrier.table
-		return err
-	})
-}
-
-// hangs is how long a read that failed took that hung, as at the lock of another session.
-const hangs = 5 * time.Second
 
 func (r *reader) changes(ctx context.Context, q source.ChangeQuery, list *source.Changes) error {
 	read := func() error {
