@@ -199,8 +199,9 @@ func TestARunningBridgeSaysWhatStopsIt(t *testing.T) {
 		}
 	}
 	want := []string{
-		"stream blocks orders is stopped: one member less: Increase BRIDGE_STREAM_ORDERS_EVENT_VERSION, or give the table its column back.",
-		"http warning t_1 is not ready: is behind", "http warning " + s.Env["BRIDGE_HTTP_ADDR"] + " is not ready: the disk is full",
+		"stream warning orders is stopped in the bridge that runs: one member less: Increase BRIDGE_STREAM_ORDERS_EVENT_VERSION, or give the table its column back.",
+		"http warning t_1 is not ready: is behind: see its log, and type bridge status",
+		"http warning " + s.Env["BRIDGE_HTTP_ADDR"] + " is not ready: the disk is full: see its log, and type bridge status",
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("found\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))

@@ -136,7 +136,8 @@ func inspectHTTP(ctx context.Context, cfg *config.Config) (r inspect.Report, ofS
 	// A bridge that is not live answers, too.
 	if _, _, err := client.Live(asking); err == nil {
 		r.Summary = cfg.HTTPAddr + ", where a bridge answers"
-		return r, inspectRunning(ctx, cfg, client, &r)
+		ofStreams := inspectRunning(ctx, cfg, client, &r)
+		return r, ofStreams
 	}
 	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", cfg.HTTPAddr)
 	if err == nil {
@@ -160,13 +161,13 @@ func inspectRunning(ctx context.Context, cfg *config.Config, client *httpapi.Cli
 	status, err := client.StatusOf(ctx, "", string(shard.Stopped))
 	ready, _, failed := client.Ready(ctx)
 	if err = cmp.Or(err, failed); err != nil {
-		r.Add(inspect.Warning, inspect.NotReady, cfg.HTTPAddr, "does not say whether it is ready: "+config.Text(err))
+		r.Add(inspect.Warning, inspect.NotReady, cfg.HTTPAddr, "does not say whether it is ready: "+config.Text(err)).Says("see its log")
 		return nil
 	}
 	ofStreams := make(map[string][]inspect.Finding)
 	add := func(severity inspect.Severity, stream, table, what string, remedy null.Text) {
 		var one inspect.Report
-		one.Add(severity, inspect.NotReady, cmp.Or(table, stream, cfg.HTTPAddr), what).Says("%s", remedy)
+		one.Add(severity, inspect.NotReady, cmp.Or(table, stream, cfg.HTTPAddr), what).Says("%s", cmp.Or(string(remedy), "see its log, and type bridge status"))
 		if cfg.Stream(stream) == nil {
 			r.Findings = append(r.Findings, one.Findings...)
 			return
@@ -179,7 +180,8 @@ func inspectRunning(ctx context.Context, cfg *config.Config, client *httpapi.Cli
 		for j := range of.Shards {
 			s := &of.Shards[j]
 			stopped[store.Key{Stream: of.Name, Shard: s.Shard}] = true
-			add(inspect.Unsafe, of.Name, s.Shard, "is stopped: "+string(s.Reason), s.Remedy)
+			// The configuration that is checked may be the one that repairs it.
+			add(inspect.Warning, of.Name, s.Shard, "is stopped in the bridge that runs: "+string(s.Reason), s.Remedy)
 		}
 	}
 	for _, one := range ready.Reasons {

@@ -280,9 +280,10 @@ func NewMessages(o MessagesOptions) *Messages {
 	return &Messages{o}
 }
 
-// Entries implements Bucket.
+// Entries implements Bucket. It reads all of the bucket: of single keys those that were there first
+// may be replaced meanwhile, again and again.
 func (m *Messages) Entries(ctx context.Context, prefix string) ([]Entry, error) {
-	return m.entries(ctx, prefix, newPuts())
+	return m.entries(ctx, m.opts.Bus, prefix, newPuts())
 }
 
 // Follow implements Bucket.
@@ -296,7 +297,7 @@ func (m *Messages) Follow(prefix string) func(context.Context) ([]Entry, error) 
 			return nil, context.Cause(ctx)
 		case p := <-kept:
 			defer func() { kept <- p }()
-			return m.entries(ctx, prefix, p)
+			return m.entries(ctx, m.opts.Only(prefix), prefix, p)
 		}
 	}
 }
@@ -327,10 +328,10 @@ func (p *puts) shrink() []Entry {
 	return slices.Clone(p.entries)
 }
 
-func (m *Messages) entries(ctx context.Context, prefix string, p *puts) ([]Entry, error) {
+func (m *Messages) entries(ctx context.Context, r sink.Reader, prefix string, p *puts) ([]Entry, error) {
 	var pause backoff.Backoff
 	for {
-		err := m.read(ctx, prefix, p)
+		err := m.read(ctx, r, prefix, p)
 		if err == nil {
 			return p.shrink(), nil
 		}
@@ -346,7 +347,7 @@ func (m *Messages) entries(ctx context.Context, prefix string, p *puts) ([]Entry
 }
 
 // read reads what was put since p was read.
-func (m *Messages) read(ctx context.Context, prefix string, p *puts) error {
+func (m *Messages) read(ctx context.Context, r sink.Reader, prefix string, p *puts) error {
 	tps, err := m.opts.Bus.TPs(ctx, []string{m.opts.Read})
 	if err == nil {
 		err = m.opts.Usable(tps)
@@ -363,7 +364,7 @@ func (m *Messages) read(ctx context.Context, prefix string, p *puts) error {
 		}
 		if next = max(next, tp.First); next < tp.End {
 			span := sink.Span{TP: tp.Name, Incarnation: tp.Incarnation, From: next, To: tp.End}
-			_, err := m.opts.Only(prefix).Read(ctx, span, func(s *sink.Stored) error {
+			_, err := r.Read(ctx, span, func(s *sink.Stored) error {
 				if key := m.opts.Key(s); strings.HasPrefix(key, prefix) {
 					p.put(key, s.Value)
 				}

@@ -170,9 +170,9 @@ func keyedHash(token, claim string, r *http.Request, to *Peer) []byte {
 
 type proofs struct {
 	mu sync.Mutex
-	// used has until when a proof could be sent once more, by its own time: the clock may be set
-	// back.
-	used map[string]time.Time
+	// used has until when a proof could be sent once more, by its own time and by that of the
+	// process: the clock may be set back.
+	used map[string][2]time.Time
 }
 
 // verify returns what the proof of a request allows. It reads the body only after it has seen that
@@ -213,16 +213,16 @@ func (p *proofs) use(nonce string, made time.Time) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	now := time.Now()
-	maps.DeleteFunc(p.used, func(_ string, until time.Time) bool { return now.After(until) })
+	maps.DeleteFunc(p.used, func(_ string, until [2]time.Time) bool { return now.After(until[0]) && now.After(until[1]) })
 	switch _, again := p.used[nonce]; {
 	case again:
 		return errReplayed
 	case len(p.used) >= maxProofs:
 		return errManyProof
 	case p.used == nil:
-		p.used = make(map[string]time.Time)
+		p.used = make(map[string][2]time.Time)
 	}
-	p.used[nonce] = made.Add(proofSkew)
+	p.used[nonce] = [2]time.Time{made.Add(proofSkew), now.Add(2 * proofSkew)}
 	return nil
 }
 

@@ -47,6 +47,8 @@ func play(t *testing.T, steps string) {
 	var out bytes.Buffer
 	l, p := outage.New(slog.New(slog.NewTextHandler(&out, nil))), script.Player{TB: t}
 	p.Play(steps, func(name string, words []string) bool {
+		// It locks: what was read of the log comes before what is written later.
+		defer l.Outages()
 		switch name {
 		case "fail":
 			l.Fail(words[0], errRefused)
