@@ -75,7 +75,7 @@ func (p *publishedRows) confirm(ctx context.Context) error {
 	now, origin := p.log.Origin(), p.log.Origin()
 	now.Server, now.Started = server, source.StartedOf(p.opts.Source)
 	if c.Moved = p.movedFrom(origin, now); c.Outcome() == published.Reused || p.release() {
-		return p.conclude(ctx, c)
+		return p.conclude(ctx, c, false)
 	}
 	return nil
 }
@@ -226,7 +226,7 @@ func (p *publishedRows) compare(ctx context.Context, now published.Origin) error
 	now.Server, now.Started = server, source.StartedOf(p.opts.Source)
 	moved := p.movedFrom(p.log.Origin(), now) || p.seen.Server != "" && !now.SameServer(p.seen)
 	c.Moved, p.seen = moved || p.fell, now
-	if err := p.conclude(ctx, c); err != nil {
+	if err := p.conclude(ctx, c, p.fell && !moved); err != nil {
 		return err
 	}
 	if p.fell = p.fell && p.due; moved && c.Lost() {
@@ -243,10 +243,16 @@ func (p *publishedRows) compare(ctx context.Context, now published.Origin) error
 }
 
 // conclude returns an error where c says that ids are used again. Before that rows which may be
-// others are compared by their columns with what the bus has of them.
-func (p *publishedRows) conclude(ctx context.Context, c *published.Check) error {
-	if err := p.resolve(ctx, c); err != nil {
+// others are compared by their columns with what the bus has of them. Where the highest id fell
+// alone, digests without the bus would take rows that were updated for others: all is compared
+// again.
+func (p *publishedRows) conclude(ctx context.Context, c *published.Check, fell bool) error {
+	answered, err := p.resolve(ctx, c)
+	if err != nil {
 		return err
+	}
+	if fell && !answered {
+		c.Moved, p.due = false, true
 	}
 	switch c.Outcome() {
 	case published.Reused:
@@ -274,7 +280,7 @@ func (p *publishedRows) compareLost(ctx context.Context) error {
 		return nil
 	}
 	p.lostNext = began.Add(p.opts.LostEvery)
-	if err := p.conclude(ctx, c); err != nil {
+	if err := p.conclude(ctx, c, false); err != nil {
 		return err
 	}
 	// Those that are published again, or were named, need no second look.
@@ -382,31 +388,31 @@ func (p *publishedRows) compareView(ctx context.Context, rows []published.Row, d
 
 // resolve compares the newest rows of c that may be others, by their columns, with what the bus has
 // of them. Where it has nothing, or does not answer in time, c stays as it is.
-func (p *publishedRows) resolve(ctx context.Context, c *published.Check) (err error) {
+func (p *publishedRows) resolve(ctx context.Context, c *published.Check) (answered bool, err error) {
 	ids := c.Unsure()
 	if len(ids) == 0 || p.opts.Newest == nil {
-		return nil
+		return true, nil
 	}
 	newest, err := p.opts.Newest(ctx, ids)
 	if err != nil {
 		if ctx.Err() != nil {
-			return context.Cause(ctx)
+			return false, context.Cause(ctx)
 		}
 		p.opts.Logger.Warn("rows that may be others than those published last could not be read from the bus: their ids and digests alone decide", "rows", len(ids), "error", err)
-		return nil
+		return false, nil
 	}
 	slices.Sort(ids)
 	page, err := p.reader.rows(ctx, source.Query{Ranges: source.RangesOf(ids), Limit: len(ids), MaxBytes: compareBytes})
 	if err != nil {
-		return err
+		return false, err
 	}
 	defer page.free()
 	if bound := p.reader.columns; bound != nil {
 		defer func() { err = errors.Join(err, p.reader.bind(bound)) }()
 	}
 	if err := p.reader.bind(page.Columns); err != nil {
-		return err
+		return false, err
 	}
 	c.Resolve(lineage.Compare(p.opts.Encoder, &page.Page, newest))
-	return err
+	return true, err
 }
