@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/binary"
 	"path/filepath"
-	"slices"
 	"testing"
 	"time"
 
@@ -152,28 +151,31 @@ func TestOnlyANewStoreHasAFilterUntilItIsFull(t *testing.T) {
 	}
 }
 
-// TestForgettingManyCostsEachTheSame: what was forgotten costs nothing when more is.
-func TestForgettingManyCostsEachTheSame(t *testing.T) {
+// TestForgettingGoesOn where the same call has stopped: Pebble steps over what was forgotten.
+func TestForgettingGoesOn(t *testing.T) {
 	s := openTest(t, filepath.Join(t.TempDir(), "store"))
-	const n, slice = 50_000, 100
-	since := time.Unix(1, 0).UTC()
+	of, since := store.Key{Stream: "orders"}, time.Unix(1, 0).UTC()
 	view := store.ViewChange{Stream: "orders"}
-	for i := range uint64(n) {
+	for i := range uint64(30) {
 		e := store.Entry{Shard: "orders", Row: i, State: store.Absent, Since: since}
 		view.Changes = append(view.Changes, store.Change{Entity: binary.BigEndian.AppendUint64(nil, i), Entry: e})
 	}
 	must.OK(t, s.Apply(t.Context(), &store.Batch{Views: []store.ViewChange{view}}))
-	var took []time.Duration
-	for range n / slice {
-		began := time.Now()
-		if got := must.Get(s.ForgetAbsent(t.Context(), store.Key{Stream: "orders"}, since.Add(time.Hour), slice))(t); got != slice {
-			t.Fatalf("%d are forgotten, want %d", got, slice)
+	forget := func(want int) *forgotten {
+		t.Helper()
+		if n := must.Get(s.ForgetAbsent(t.Context(), of, since.Add(time.Hour), 10))(t); n != want {
+			t.Fatalf("%d are forgotten, want %d", n, want)
 		}
-		took = append(took, time.Since(began))
+		return s.forgotten.Load()
 	}
-	if first, last := slices.Min(took[:10]), slices.Min(took[len(took)-10:]); last > 8*first {
-		t.Errorf("the last ones take %v, the first ones %v", last, first)
+	first := forget(10)
+	if second := forget(10); first == nil || second == nil || bytes.Compare(first.to, second.to) >= 0 {
+		t.Fatalf("it goes on at %+v, then %+v", first, second)
 	}
+	// Behind all that is left.
+	s.forgotten.Store(&forgotten{of, since.Add(time.Hour), []byte{absentTag + 1}})
+	forget(0)
+	forget(10)
 }
 
 // TestForgettingLetsOthersApply: many entities of other shards are looked at in parts.
