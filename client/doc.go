@@ -24,9 +24,9 @@
 // Deletions. An entity is gone with its Deleted event or with a null value (a tombstone), which
 // may lack headers and then counts for its own partition alone. Where the stream has more than one
 // topic-partition, a deletion is remembered for an hour after it was read, so that an older
-// message in another one does not bring the entity back. No more are remembered than there are
-// entities, but at least 100,000; [Stats.Forgotten] counts those that went early. An older message
-// that comes even later brings its entity back until bridge publishes it again.
+// message in another one does not bring the entity back. At least 100,000 are remembered, and no
+// more than there are entities, or 200,000; [Stats.Forgotten] counts those that went early. An
+// older message that comes even later brings its entity back until bridge publishes it again.
 //
 // Another KEY. A message under another KEY, kind or scope, that is newer than all others, drops
 // the entities of before: their keys mean something else.

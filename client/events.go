@@ -92,7 +92,7 @@ func (e *Events) add(count *uint64) {
 type consumed struct {
 	mu      sync.Mutex
 	parser  *parser
-	repeats *repeats
+	repeats repeats
 }
 
 func (e *Events) tp(name string) *consumed {
@@ -100,7 +100,7 @@ func (e *Events) tp(name string) *consumed {
 	defer e.mu.Unlock()
 	c := e.consumed[name]
 	if c == nil {
-		c = &consumed{parser: newParser(&e.o), repeats: newRepeats(repeatWindow)}
+		c = &consumed{parser: newParser(&e.o)}
 		e.consumed[name] = c
 	}
 	return c
@@ -131,11 +131,11 @@ func (e *Events) each(ctx context.Context, tp string, stored *bus.Stored) error 
 	if m.deleted {
 		event.Operation = Deleted
 	}
-	event.Repeat = c.repeats.has(m.id)
+	_, event.Repeat = c.repeats.get(m.id)
 	if err := e.retry(ctx, tp, &event); err != nil {
 		return err
 	}
-	c.repeats.add(m.id)
+	c.repeats.add(m.id, repeatWindow)
 	e.add(&e.stats.Handled)
 	if event.Repeat {
 		e.add(&e.stats.Repeated)
@@ -315,83 +315,79 @@ func operationOf(typ string, types map[string]Operation) Operation {
 	return Unknown
 }
 
+// window remembers what was put into it last: young what came since the last turn, old what came
+// between that and the one before.
+type window[K comparable, V any] struct{ young, old map[K]V }
+
+func (w *window[K, V]) get(key K) (value V, known bool) {
+	if value, known = w.young[key]; !known {
+		value, known = w.old[key]
+	}
+	return value, known
+}
+
+func (w *window[K, V]) put(key K, value V) {
+	w.remove(key)
+	if w.young == nil {
+		w.young = make(map[K]V)
+	}
+	w.young[key] = value
+}
+
+func (w *window[K, V]) remove(key K) {
+	delete(w.young, key)
+	delete(w.old, key)
+}
+
+func (w *window[K, V]) turn() { w.young, w.old = nil, w.young }
+
+func (w *window[K, V]) len() int { return len(w.young) + len(w.old) }
+
+// repeatWindow is how many ids of a TP are remembered at least: some 20 bytes each, and of as many
+// others.
+const repeatWindow = 1 << 14
+
+// repeats has the ids that were handled last. It serves one goroutine at a time.
+type repeats struct{ window[[16]byte, struct{}] }
+
+func (r *repeats) add(id [16]byte, room int) {
+	if len(r.young) >= room {
+		r.turn()
+	}
+	r.put(id, struct{}{})
+}
+
 const (
-	// rememberFor is for how long a deletion is remembered, in seconds from when it was read. What
-	// a former process of bridge sends after its successor is late by its timeouts: minutes.
+	// rememberFor is for how long a deletion is remembered at least, in seconds from when it was
+	// read. What a former process of bridge sends after its successor is late by its timeouts:
+	// minutes.
 	rememberFor = int64(time.Hour / time.Second)
-	// fewDeletions are always remembered; above that no more than there are entities.
+	// fewDeletions are always remembered.
 	fewDeletions = 100_000
 )
 
 // deletions remembers where entities were deleted, so that an older message in another TP does not
-// bring them back. It forgets the oldest ones: after an hour, and where there are more than
-// max(100,000, entities).
+// bring them back. It forgets the oldest ones: after two hours, and where there are more than
+// max(200,000, entities).
 type deletions struct {
-	last map[string]deletion
-	// few are remembered however few entities there are.
-	few int
-	// queue has them by age; one whose number is another one by now was deleted again later.
-	queue  []deleted
-	head   int
-	number uint64
-	// forgotten counts those that made room for others within the hour.
+	window[string, position]
+	// began is when the last turn was, few how many are remembered however few entities there are.
+	began int64
+	few   int
+	// forgotten counts those that made room for others, perhaps within the hour.
 	forgotten uint64
 }
 
-type deletion struct {
-	at     position
-	number uint64
-}
-
-type deleted struct {
-	key    string
-	number uint64
-	when   int64
-}
-
-func newDeletions() deletions { return deletions{last: make(map[string]deletion), few: fewDeletions} }
-
-func (d *deletions) lookup(key []byte) (position, bool) {
-	one, known := d.last[string(key)]
-	return one.at, known
-}
-
 func (d *deletions) add(key []byte, at position, now int64, entities int) {
-	name := string(key)
-	d.number++
-	d.last[name] = deletion{at, d.number}
-	d.queue = append(d.queue, deleted{name, d.number, now})
-	most := max(d.few, entities)
-	for d.head < len(d.queue) {
-		oldest := &d.queue[d.head]
-		current := d.last[oldest.key].number == oldest.number
-		full := len(d.last) > most
-		if current && !full && now-oldest.when < rememberFor {
-			break
+	lasts := now - d.began
+	if lasts >= rememberFor || len(d.young) >= max(d.few, entities/2) {
+		if lasts < rememberFor {
+			d.forgotten += uint64(len(d.old))
 		}
-		if current {
-			delete(d.last, oldest.key)
-			if full {
-				d.forgotten++
-			}
+		if d.turn(); lasts >= 2*rememberFor {
+			d.old = nil
 		}
-		*oldest = deleted{}
-		d.head++
+		d.began = now
 	}
-	if len(d.queue)-d.head > 2*len(d.last)+d.few {
-		// Most of it was deleted again later.
-		var left []deleted
-		for _, one := range d.queue[d.head:] {
-			if d.last[one.key].number == one.number {
-				left = append(left, one)
-			}
-		}
-		d.queue, d.head = left, 0
-	}
-	if d.head > len(d.queue)/2 && d.head > d.few/10 {
-		d.queue = append([]deleted(nil), d.queue[d.head:]...)
-		d.head = 0
-	}
+	d.put(string(key), at)
 }
-
-func (d *deletions) remove(key string) { delete(d.last, key) }

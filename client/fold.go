@@ -15,7 +15,7 @@ func (s stamp) before(o stamp) bool {
 }
 
 // position is what decides whether a message is newer than the last one of its entity. tp is 0 for
-// an entity that was kept from a bus that is gone: any message is newer.
+// an entity that is not known, or kept from a bus that is gone: any message is newer.
 type position struct {
 	tp     uint32
 	offset uint64
@@ -61,7 +61,7 @@ type fold struct {
 }
 
 func newFold(rebuilding bool, changed func(key string, before, after *entity)) *fold {
-	return &fold{entities: make(map[string]*entity), deleted: newDeletions(), rebuilding: rebuilding, lists: make(map[uint32]list), changed: changed}
+	return &fold{entities: make(map[string]*entity), deleted: deletions{few: fewDeletions}, rebuilding: rebuilding, lists: make(map[uint32]list), changed: changed}
 }
 
 // list is a full list in a TP by its id: from an offset on, and to its end unless that is 0.
@@ -120,8 +120,13 @@ func (f *fold) apply(m *message, tp uint32, body []byte, now int64) outcome {
 		return outdated
 	}
 	e := f.entities[string(m.key)]
-	last, known := f.last(m.key, e)
-	at, newer := follows(last, known, m, tp)
+	var last position
+	if e != nil {
+		last = e.at
+	} else {
+		last, _ = f.deleted.get(string(m.key))
+	}
+	at, newer := follows(last, m, tp)
 	if !newer {
 		return older
 	}
@@ -131,21 +136,14 @@ func (f *fold) apply(m *message, tp uint32, body []byte, now int64) outcome {
 	return f.put(m, e, at, body)
 }
 
-func (f *fold) last(key []byte, e *entity) (position, bool) {
-	if e != nil {
-		return e.at, true
-	}
-	return f.deleted.lookup(key)
-}
-
 // follows reports whether m is newer than the last message of its entity, and returns where the
 // entity then is: within a TP the higher offset counts, across TPs the higher stamp. It is rule 6
 // of decision 17, by which bridge itself reads its topics.
-func follows(last position, known bool, m *message, tp uint32) (at position, newer bool) {
+func follows(last position, m *message, tp uint32) (at position, newer bool) {
 	at = position{tp: tp, offset: m.stored.Offset, stamp: m.stamp}
 	back := m.stamp.before(last.stamp)
 	switch {
-	case !known || last.tp == 0:
+	case last.tp == 0:
 		return at, true
 	case last.tp == tp && m.stored.Offset <= last.offset, last.tp != tp && back:
 		return last, false
@@ -170,7 +168,7 @@ func (f *fold) current(m *message) bool {
 			delete(f.entities, key)
 			f.changed(key, e, nil)
 		}
-		f.deleted = newDeletions()
+		f.deleted = deletions{few: fewDeletions}
 	}
 	if f.newest.before(m.stamp) {
 		f.newest = m.stamp
@@ -229,7 +227,7 @@ func (f *fold) replace(before *fold) (stale int) {
 			}
 			continue
 		}
-		if _, gone := f.deleted.lookup([]byte(key)); gone || f.hash != before.hash {
+		if _, gone := f.deleted.get(key); gone || f.hash != before.hash {
 			f.changed(key, e, nil)
 			continue
 		}

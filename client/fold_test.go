@@ -106,7 +106,7 @@ func TestFold(t *testing.T) {
 			if got := joined(f.changes); got != c.want {
 				t.Errorf("the changes make %q, want %q", got, c.want)
 			}
-			for key := range f.deleted.last {
+			for key := range f.deleted.young {
 				if f.entities[key] != nil {
 					t.Errorf("%s is there, and remembered as deleted", key)
 				}
@@ -233,33 +233,41 @@ func TestACopyUnderAnotherKEY(t *testing.T) {
 
 func TestDeletionsAreBounded(t *testing.T) {
 	const few = 1000
-	d := newDeletions()
-	d.few = few
+	d := deletions{few: few}
 	key := func(i int) []byte { return fmt.Appendf(nil, "k%d", i) }
-	t.Run("no more are remembered than there are entities, the oldest goes first", func(t *testing.T) {
-		for i := range few + 500 {
+	get := func(i int) (position, bool) { return d.get(string(key(i))) }
+	t.Run("no more are remembered than there are entities, the oldest go first", func(t *testing.T) {
+		for i := range 2*few + 500 {
 			d.add(key(i), position{tp: 1}, 0, 0)
 		}
-		if len(d.last) != few || d.forgotten != 500 {
-			t.Errorf("%d are remembered and %d forgotten", len(d.last), d.forgotten)
+		if d.len() != few+500 || d.forgotten != few {
+			t.Errorf("%d are remembered and %d forgotten", d.len(), d.forgotten)
 		}
-		if _, known := d.lookup(key(499)); known {
+		if _, known := get(few - 1); known {
 			t.Error("an old one is remembered")
 		}
-		if _, known := d.lookup(key(500)); !known {
+		if _, known := get(few); !known {
 			t.Error("a younger one is forgotten")
+		}
+		for i := range 500 {
+			d.add(key(i), position{tp: 1}, 0, few*4)
+		}
+		if d.len() != few+1000 || d.forgotten != few {
+			t.Errorf("of many entities %d are remembered and %d forgotten", d.len(), d.forgotten)
 		}
 	})
 	t.Run("one that was deleted again counts from then on", func(t *testing.T) {
-		d.add(key(500), position{tp: 2}, rememberFor/2, few*2)
-		d.add(key(-1), position{tp: 1}, rememberFor, few*2)
-		if at, known := d.lookup(key(500)); !known || at.tp != 2 {
+		d.add(key(few), position{tp: 2}, rememberFor/2, few*4)
+		d.add(key(-1), position{tp: 1}, rememberFor, few*4)
+		if at, known := get(few); !known || at.tp != 2 {
 			t.Errorf("it is at %+v, %v", at, known)
+		}
+		if _, known := get(few + 1); known || d.forgotten != few {
+			t.Errorf("of an hour ago it is remembered: %v, %d were forgotten early", known, d.forgotten)
 		}
 	})
 	t.Run("what is deleted again and again takes no memory, behind one that stays", func(t *testing.T) {
-		d := newDeletions()
-		d.few = 10
+		d := deletions{few: 10}
 		for n := range 1000 {
 			key := "lease"
 			if n == 0 {
@@ -267,32 +275,32 @@ func TestDeletionsAreBounded(t *testing.T) {
 			}
 			d.add([]byte(key), position{tp: 1, offset: uint64(n)}, 0, 0)
 		}
-		if n := cap(d.queue); n > 100 || len(d.last) != 2 {
-			t.Errorf("%d are remembered in a queue of %d", len(d.last), n)
+		if d.len() != 2 {
+			t.Errorf("%d are remembered", d.len())
 		}
 	})
-	t.Run("after an hour they are forgotten, and so is their memory", func(t *testing.T) {
+	t.Run("after two hours they are forgotten", func(t *testing.T) {
 		d.add(key(-2), position{tp: 1}, 3*rememberFor, 0)
-		if len(d.last) != 1 || len(d.queue)-d.head != 1 || len(d.queue) > 1200 {
-			t.Errorf("%d are remembered in %d", len(d.last), len(d.queue))
+		if d.len() != 1 || d.forgotten != few {
+			t.Errorf("%d are remembered, %d were forgotten early", d.len(), d.forgotten)
 		}
 	})
 }
 
 func TestRepeatsAreRememberedInAWindow(t *testing.T) {
-	const room = 3
-	r := newRepeats(room)
-	for i := range byte(7) {
-		r.add([16]byte{i})
-		r.add([16]byte{i})
-	}
-	for i := range byte(7) {
-		if got, want := r.has([16]byte{i}), i >= 4; got != want {
-			t.Errorf("id %d is remembered: %v, want %v", i, got, want)
+	const room, added = 3, 11
+	var r repeats
+	for i := range byte(added) {
+		r.add([16]byte{i}, room)
+		r.add([16]byte{i}, room)
+		if n := r.len(); n > 2*room {
+			t.Errorf("%d ids are remembered", n)
 		}
 	}
-	if len(r.ids) != room {
-		t.Errorf("%d ids are remembered", len(r.ids))
+	for i := range byte(added) {
+		if _, got := r.get([16]byte{i}); i >= added-room && !got || i < added-2*room && got {
+			t.Errorf("id %d is remembered: %v", i, got)
+		}
 	}
 }
 

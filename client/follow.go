@@ -105,18 +105,14 @@ func (c *copying) follow(ctx context.Context, tp bus.TP, number uint32, counted 
 			return err
 		}
 		if counted {
-			c.arrived()
+			c.t.mu.Lock()
+			if c.behind--; c.behind == 0 {
+				c.caughtUp <- struct{}{}
+			}
+			c.t.mu.Unlock()
 		}
 		return r.read(ctx, bus.NoEnd)
 	})
-}
-
-func (c *copying) arrived() {
-	c.t.mu.Lock()
-	defer c.t.mu.Unlock()
-	if c.behind--; c.behind == 0 {
-		c.caughtUp <- struct{}{}
-	}
 }
 
 // watch looks for what was made later and for what the bus has lost, and serves the copy once it
@@ -136,7 +132,10 @@ func (c *copying) watch(ctx context.Context) error {
 				keep.Reset(c.t.o.KeepFor)
 			}
 		case <-keep.C:
-			c.dropStale()
+			c.t.mu.Lock()
+			dropped := c.fold.dropStale()
+			c.t.mu.Unlock()
+			c.t.o.Logger.Info("entities that the bus does not have any more are dropped", "stream", c.t.o.Stream, "entities", dropped)
 		case <-ticker.C:
 			if err := c.refresh(ctx); err != nil {
 				return err
@@ -159,13 +158,6 @@ func (c *copying) serve() (stale int) {
 	}
 	close(t.ready)
 	return 0
-}
-
-func (c *copying) dropStale() {
-	c.t.mu.Lock()
-	dropped := c.fold.dropStale()
-	c.t.mu.Unlock()
-	c.t.o.Logger.Info("entities that the bus does not have any more are dropped", "stream", c.t.o.Stream, "entities", dropped)
 }
 
 // refresh returns errAgain where a TP was made again, or has lost messages by no rule of the bus.
@@ -296,38 +288,4 @@ func (r *following) each(stored *bus.Stored) error {
 			"stream", t.o.Stream, "topic_partition", r.tp.Name, "offset", stored.Offset)
 	}
 	return nil
-}
-
-// repeats has the last handled ids, as many as it has room for. It serves one goroutine
-// at a time.
-type repeats struct {
-	ids        map[[16]byte]struct{}
-	ring       [][16]byte
-	room, next int
-}
-
-// repeatWindow is how many ids of a TP are remembered: some 50 bytes each.
-const repeatWindow = 1 << 14
-
-func newRepeats(room int) *repeats {
-	return &repeats{ids: make(map[[16]byte]struct{}), room: room}
-}
-
-func (r *repeats) has(id [16]byte) bool {
-	_, ok := r.ids[id]
-	return ok
-}
-
-func (r *repeats) add(id [16]byte) {
-	switch {
-	case r.has(id):
-		return
-	case len(r.ring) < r.room:
-		r.ring = append(r.ring, id)
-	default:
-		delete(r.ids, r.ring[r.next])
-		r.ring[r.next] = id
-		r.next = (r.next + 1) % r.room
-	}
-	r.ids[id] = struct{}{}
 }

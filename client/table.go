@@ -111,7 +111,7 @@ func (t *Table) Stats() Stats {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
 	return Stats{
-		Entities: len(t.current.entities), Deletions: len(t.current.deleted.last), Forgotten: t.current.deleted.forgotten,
+		Entities: len(t.current.entities), Deletions: t.current.deleted.len(), Forgotten: t.current.deleted.forgotten,
 		Applied: t.counts[applied], Repeated: t.counts[repeated], Older: t.counts[older], Outdated: t.counts[outdated],
 		Foreign: t.foreign, Stateless: t.stateless, Rebuilds: t.rebuilds,
 	}
