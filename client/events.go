@@ -247,7 +247,7 @@ const (
 )
 
 type document struct {
-	Meta struct{ Time int64 }
+	Meta struct{ Time *int64 }
 	Data json.RawMessage
 }
 
@@ -291,16 +291,16 @@ func (e *Event) Decode(v any) error {
 // Time returns meta.time: MODIFIED or CREATED of the row, or when it was read. It parses the body
 // where that has it, and returns Published where there is none.
 func (e *Event) Time() time.Time {
-	at := e.time
-	if at == 0 && e.Format < FormatRow {
+	at := &e.time
+	if e.Format < FormatRow {
 		// A body that cannot be read has no time.
 		d, _ := e.document()
 		at = d.Meta.Time
 	}
-	if at == 0 {
+	if at == nil {
 		return e.Published
 	}
-	return time.UnixMilli(at).UTC()
+	return time.UnixMilli(*at).UTC()
 }
 
 func operationOf(typ string, types map[string]Operation) Operation {

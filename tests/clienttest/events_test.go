@@ -60,6 +60,8 @@ func TestFormats(t *testing.T) {
 		"cloudevents":              {`{"specversion":"1.0","type":"x","data":` + eiffel + `}`, cloud, client.FormatCloudEvents, 1772323207000},
 		"cloudevents with a blank": {`{"specversion":"1.0","type":"x", "data":` + eiffel + `}`, cloud, client.FormatCloudEvents, 1772323207000},
 		"row":                      {row, timed, client.FormatRow, 1772323207000},
+		"eiffel of 1970":           {`{"meta":{"time":0},"data":` + row + `}`, named, client.FormatEiffel, 0},
+		"row of 1970":              {row, func(m *sink.Stored) { named(m); with(sink.HeaderTime, "0")(m) }, client.FormatRow, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newBus(memory.Options{})
