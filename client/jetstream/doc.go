@@ -7,5 +7,5 @@
 // out one message at a time to all of them together (MaxAckPending is 1): only so JetStream keeps
 // the order of an entity when a message comes again. So each event costs a round trip (some
 // thousand a second), and further processes stand by. Split the subjects between groups to handle
-// them side by side.
+// them side by side. They need $JS.API.STREAM.NAMES, $JS.API.CONSUMER and $JS.ACK.
 package jetstream

@@ -90,7 +90,9 @@ func (b *Bus) session(ctx context.Context, s client.Subscription, each func(cont
 	}
 	ctx, lost := context.WithCancelCause(ctx)
 	defer lost(nil)
-	nc, err := o.Dial(ctx, o.URLs, nats.ClosedHandler(func(nc *nats.Conn) { lost(errors.Join(errLost, nc.LastError())) }))
+	nc, err := o.Dial(ctx, o.URLs,
+		nats.ClosedHandler(func(nc *nats.Conn) { lost(errors.Join(errLost, nc.LastError())) }),
+		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) { s.Fault.Fail("", "nats", err) }))
 	if err != nil {
 		return err
 	}
@@ -240,7 +242,11 @@ func (s *session) hand(ctx context.Context, stream string, m jetstream.Msg) erro
 	ended := handing.Err() != nil
 	end(nil)
 	keeping.Wait()
-	switch {
+	switch cause := context.Cause(handing); {
+	case errors.Is(cause, errAlone):
+		// Another process may have the message by now: an answer would count for that one, and the
+		// next message would be handed out beside it.
+		return cause
 	case err == nil:
 		return m.Ack()
 	case !ended:

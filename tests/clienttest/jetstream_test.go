@@ -4,9 +4,11 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -90,7 +92,8 @@ func TestAHandlerThatTakesLong(t *testing.T) {
 	}
 }
 
-// line is a connection that can be closed, or lose what says that an event is being handled.
+// line is a connection that can be closed, or lose what says that an event is being handled and
+// what asks for more.
 type line struct {
 	net.Conn
 	addr  string
@@ -104,19 +107,24 @@ func (l *line) InProcessConn() (net.Conn, error) {
 }
 
 func (l *line) Write(b []byte) (int, error) {
-	if l.loses && bytes.Contains(b, []byte("+WPI")) {
+	if l.loses && (bytes.Contains(b, []byte("+WPI")) || bytes.Contains(b, []byte(".MSG.NEXT."))) {
 		return len(b), nil
 	}
 	return l.Conn.Write(b)
 }
 
-// TestAHandlerThatIsCutOff has its context ended before another process is given the event.
+// TestAHandlerThatIsCutOff has its context ended before another process is given the event. Where
+// it goes on all the same, nothing is handed out beside that process.
 func TestAHandlerThatIsCutOff(t *testing.T) {
 	testall.Long(t)
 	t.Parallel()
-	for name, cut := range map[string]func(*line){
-		"the connection is closed":      func(l *line) { _ = l.Close() },
-		"nothing arrives at the server": func(l *line) { l.loses = true },
+	for name, c := range map[string]struct {
+		cut    func(*line)
+		goesOn bool
+	}{
+		"the connection is closed":                    {cut: func(l *line) { _ = l.Close() }},
+		"nothing arrives at the server":               {cut: func(l *line) { l.loses = true }},
+		"nothing arrives, and it succeeds in the end": {func(l *line) { l.loses = true }, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -127,18 +135,35 @@ func TestAHandlerThatIsCutOff(t *testing.T) {
 			l := &line{addr: strings.TrimPrefix(server.URL(), "nats://")}
 			bus := must.Get(jetstream.New(jetstream.Options{InProcess: l}))(t)
 			given := make(chan string, 10)
-			begun := make(chan struct{})
-			var cutting sync.Once
+			begun, other := make(chan struct{}), make(chan struct{})
+			var cutting, taking sync.Once
+			var handling atomic.Int32
 			handle := func(ctx context.Context, e client.Event) error {
+				first := false
 				cutting.Do(func() {
-					cut(l)
+					first = true
+					c.cut(l)
 					close(begun)
 					<-ctx.Done()
 					given <- "the context has ended"
 				})
-				if ctx.Err() == nil {
-					given <- e.ID
+				switch {
+				case first && c.goesOn:
+					<-other
+					return nil
+				case first:
+					return ctx.Err()
 				}
+				if handling.Add(1) > 1 {
+					t.Errorf("%s is handed out beside another event", e.ID)
+				}
+				defer handling.Add(-1)
+				taking.Do(func() {
+					close(other)
+					// What the first one says in the end arrives meanwhile.
+					_ = backoff.Pause(ctx, 3*time.Second)
+				})
+				given <- e.ID
 				return ctx.Err()
 			}
 			for _, bus := range []client.Bus{bus, f.Bus} {
@@ -213,15 +238,27 @@ func TestAGroupOfTwoStreams(t *testing.T) {
 	}
 }
 
-// TestAGroupThatMayNotAskForItsConsumer is joined as one that may.
-func TestAGroupThatMayNotAskForItsConsumer(t *testing.T) {
-	t.Parallel()
+// denying returns a bus whose user may not publish to a subject, and a sink that may.
+func denying(t *testing.T, subject string) (*jetstream.Bus, sink.Sink) {
 	nats := testenv.InProcessNATS(t, func(o *server.Options) {
-		deny := &server.Permissions{Publish: &server.SubjectPermission{Deny: []string{"$JS.API.CONSUMER.INFO.>"}}}
+		deny := &server.Permissions{Publish: &server.SubjectPermission{Deny: []string{subject}}}
 		o.Users = []*server.User{{Username: "all", Password: "secret"}, {Username: "few", Password: "secret", Permissions: deny}}
 	})
 	nats.As("all", "secret").CreateStream(t, natsjs.StreamConfig{Name: "EVENTS", Subjects: []string{"in.>"}})
-	bus := must.Get(jetstream.New(jetstream.Options{URLs: []string{strings.Replace(nats.URL(), "//", "//few:secret@", 1)}}))(t)
+	url := func(user string) []string {
+		return []string{strings.Replace(nats.URL(), "//", "//"+user+":secret@", 1)}
+	}
+	s := must.Get(sinkjetstream.Open(sinkjetstream.Options{
+		Connection: sinkjetstream.Connection{URLs: url("all"), Stream: "EVENTS"}, Published: []string{"in.a"},
+	}))(t)
+	t.Cleanup(func() { _ = s.Close() })
+	return must.Get(jetstream.New(jetstream.Options{URLs: url("few")}))(t), s
+}
+
+// TestAGroupThatMayNotAskForItsConsumer is joined as one that may.
+func TestAGroupThatMayNotAskForItsConsumer(t *testing.T) {
+	t.Parallel()
+	bus, _ := denying(t, "$JS.API.CONSUMER.INFO.>")
 	for range 2 {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
@@ -232,6 +269,20 @@ func TestAGroupThatMayNotAskForItsConsumer(t *testing.T) {
 			t.Error("the group is not joined within a minute")
 		}
 	}
+}
+
+// TestAGroupThatMayNotAcknowledge is given the same event for ever, and says why.
+func TestAGroupThatMayNotAcknowledge(t *testing.T) {
+	t.Parallel()
+	bus, s := denying(t, "$JS.ACK.>")
+	clienttest.NewWriter(t, s, "in.a", 1).Write(1, 1)
+	events, _ := clienttest.Handle(t, bus, "g", options("in.a"), func(context.Context, client.Event) error { return nil })
+	must.Until(t, clienttest.Within, "a fault names what it may not", func() any {
+		if err := events.Err(); err == nil || !strings.Contains(strings.ToLower(err.Error()), "$js.ack") {
+			return fmt.Sprint("the fault is ", err)
+		}
+		return ""
+	})
 }
 
 type joined struct {
