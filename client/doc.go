@@ -31,6 +31,9 @@
 // Another KEY. A message under another KEY, kind or scope, that is newer than all others, drops
 // the entities of before: their keys mean something else.
 //
+// Several tables without KEY have entities of their own under the same ids, which messages do not
+// tell: set Options.ByTable, or these entities count as one.
+//
 // Messages of other streams or domains are passed over and counted. So are messages of the stream
 // without bridge-state, from an older bridge. A message that cannot be understood, as of a
 // newer bridge, ends Run with an error.

@@ -201,8 +201,8 @@ func (o Operation) String() string {
 // Event is one event of a stream. None of its bytes may be changed.
 type Event struct {
 	// Key is the key of the entity, or of the row of a release stream, in the form of
-	// docs/events.md. It is empty in messages of JetStream that a bridge without the header
-	// bridge-state wrote.
+	// docs/events.md, with Options.ByTable behind Shard and a blank. It is empty in messages of
+	// JetStream that a bridge without the header bridge-state wrote.
 	Key string
 	// ID is meta.id: repeats of an event have the same one.
 	ID string

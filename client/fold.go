@@ -54,6 +54,8 @@ type fold struct {
 	// hash is the hash of the newest message, newest its stamp.
 	hash   uint32
 	newest stamp
+	// merged says that a table has added an entity that another one had.
+	merged bool
 	// lists are the full lists that TPs have met last.
 	lists map[uint32]list
 	// changed is told of each change: nil is an entity that is not there.
@@ -205,6 +207,7 @@ func (f *fold) put(m *message, e *entity, at position, body []byte) outcome {
 		f.entities[string(m.key)] = &same
 		return repeated
 	}
+	f.merged = f.merged || e != nil && e.at.tp == at.tp && e.kind.shard != m.kind.shard && m.kind.operation == Added
 	next := &entity{m.said, body, at}
 	name := string(m.key)
 	f.deleted.remove(name)

@@ -271,7 +271,9 @@ func (r *following) each(stored *bus.Stored) error {
 	t.mu.Lock()
 	switch whose {
 	case ours:
+		merged := r.fold.merged
 		t.counts[r.fold.apply(m, r.number, body, now)]++
+		first = r.fold.merged != merged
 	case foreign:
 		if t.foreign++; t.o.Swap && string(stored.Header(bus.HeaderDomain)) == t.o.Domain {
 			if kind, id, stream, is := bus.ListOf(stored); is && stream == t.o.Stream {
@@ -283,7 +285,10 @@ func (r *following) each(stored *bus.Stored) error {
 		first = t.stateless == 1
 	}
 	t.mu.Unlock()
-	if first {
+	if first && whose == ours {
+		t.o.Logger.Warn("two tables have an entity: if the stream has no KEY, these are two, set Options.ByTable",
+			"stream", t.o.Stream, "topic_partition", r.tp.Name, "offset", stored.Offset, "key", string(m.key))
+	} else if first {
 		t.o.Logger.Warn("messages without the header bridge-state are passed over: an older bridge wrote them",
 			"stream", t.o.Stream, "topic_partition", r.tp.Name, "offset", stored.Offset)
 	}

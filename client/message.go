@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"time"
 
@@ -75,13 +76,14 @@ const (
 type parser struct {
 	stream, domain string
 	types          map[string]Operation
+	byTable        bool
 	kinds          map[string]*kind
 	scratch        []byte
 	m              message
 }
 
 func newParser(o *Options) *parser {
-	return &parser{stream: o.Stream, domain: o.Domain, types: o.Types, kinds: make(map[string]*kind)}
+	return &parser{stream: o.Stream, domain: o.Domain, types: o.Types, byTable: o.ByTable, kinds: make(map[string]*kind)}
 }
 
 // parse reads a message into p.m, which is valid until the next call and as long as stored is. An
@@ -127,6 +129,9 @@ func (p *parser) state(f *bus.Fields) (err error) {
 	}
 	if err != nil {
 		return err
+	}
+	if p.byTable {
+		p.m.key = slices.Concat(f.Shard, []byte(" "), p.m.key)
 	}
 	p.m.stamp, p.m.hash = stamp{s.Epoch, s.Seq}, s.Hash
 	p.m.deleted = p.m.stored.Value == nil || s.Kind != bus.StateLive
@@ -210,6 +215,9 @@ type Options struct {
 	// others tell by their ending: AddedEvent, ModifiedEvent, DeletedEvent, PublishedEvent.
 	// Optional.
 	Types map[string]Operation
+	// ByTable says that each table has entities of its own, as those of a stream without KEY, which
+	// may have one id in several tables. Event.Key and Change.Key then begin with the table.
+	ByTable bool
 	// RefreshEvery is how often a Table looks for partitions and streams that were made later, and
 	// for what the bus has lost. Defaults to 30 s.
 	RefreshEvery time.Duration
