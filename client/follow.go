@@ -17,6 +17,10 @@ import (
 // takes some MiB.
 const readAtOnce = 32
 
+// longestAway is for how long a bus may be out of reach, beside Options.RefreshEvery. Compaction
+// keeps what says that entities are deleted for a day by default.
+const longestAway = time.Hour
+
 // copying is the making of one copy, from the beginning of the bus and on.
 type copying struct {
 	t      *Table
@@ -26,6 +30,8 @@ type copying struct {
 	slots  chan struct{}
 	// known has the TPs that are read, as they were when they were looked at last.
 	known map[string]known
+	// looked is when that was, by the wall clock, which goes on while the host sleeps.
+	looked time.Time
 	// behind counts TPs that have not been read to the end of when the copy began. caughtUp gets
 	// one value when all have.
 	behind   int
@@ -44,7 +50,10 @@ func (t *Table) read(ctx context.Context, reader Reader) error {
 		return err
 	}
 	group, ctx := errgroup.WithContext(ctx)
-	c := &copying{t: t, reader: reader, group: group, slots: make(chan struct{}, readAtOnce), known: make(map[string]known), caughtUp: make(chan struct{}, 1)}
+	c := &copying{
+		t: t, reader: reader, group: group, slots: make(chan struct{}, readAtOnce),
+		known: make(map[string]known), looked: time.Now().Round(0), caughtUp: make(chan struct{}, 1),
+	}
 	first := c.begin(len(tps))
 	for i, tp := range tps {
 		c.follow(ctx, tp, first+uint32(i), true)
@@ -173,6 +182,11 @@ func (c *copying) refresh(ctx context.Context) error {
 		return nil
 	}
 	c.t.faults.end("destinations")
+	now := time.Now().Round(0)
+	if away := now.Sub(c.looked); away > longestAway+c.t.o.RefreshEvery {
+		return fmt.Errorf("%w: the bus was away for %s, and compaction may have removed deletions", errAgain, away)
+	}
+	c.looked = now
 	for _, tp := range tps {
 		before, read := c.known[tp.Name]
 		switch {
@@ -232,6 +246,7 @@ func (r *following) read(ctx context.Context, to uint64) error {
 	for {
 		from := r.next
 		var err error
+		var expired *bus.ExpiredError
 		r.next, err = r.reader.Read(ctx, bus.Span{TP: r.tp.Name, Incarnation: r.tp.Incarnation, From: from, To: to}, r.each)
 		switch {
 		case r.unread != nil:
@@ -240,6 +255,10 @@ func (r *following) read(ctx context.Context, to uint64) error {
 			return context.Cause(ctx)
 		case err == nil:
 			return nil
+		case errors.As(err, &expired) && r.tp.Thinned && !r.tp.Expired:
+			// Newer messages of the same subjects have replaced them.
+			r.next = max(r.next, expired.First)
+			continue
 		case errors.Is(err, bus.ErrGone), errors.Is(err, bus.ErrBehind), errors.Is(err, bus.ErrExpired):
 			return fmt.Errorf("%w: %w", errAgain, err)
 		}

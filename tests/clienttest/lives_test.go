@@ -1,9 +1,11 @@
 package clienttest_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"strconv"
 	"strings"
@@ -39,6 +41,12 @@ func TestLives(t *testing.T) {
 		"a bus that is made again":    {"partitions", "create orders; write a=1 b=1 a=2 returns=1; table orders; ready; wipe; " + again},
 		"a bus back to an older time": {"partitions", "create orders; write a=1 b=1 a=2 returns=1; table orders; ready; lose; " + again},
 		"what a bus made again says":  {"a stream", "write a=1 b=1 a=2 c=1; table orders; ready; wipe; epoch 2; write b=2 b= a=2 c=2; pass 3s; has a=2 c=2; pass 2m; has a=2 c=2"},
+		"a bus that was out of reach": {"topics", "write a=1 b=1; table orders; ready; forget 2 3; away; write b=; pass 2h; has a=1 b=1; back; pass 2m; has a=1; rebuilt"},
+		// Its first message is replaced between the look at it and the reading.
+		"a bus that keeps one message of a subject": {"a stream", "write a=1 b=1 a=2; thin 1; table orders; pass 1m; has a=2 b=1; stats Rebuilds:0; well"},
+		"tables that share keys":                    {"topics", "write a=1; table orders; ready; shard more; logged; write a=2; has a=2; logged Options.ByTable"},
+		"tables with entities of their own": {"topics", "write a=1 b=1; shard more; write a=2 b=; tables orders; ready; has more a=2 orders a=1 orders b=1; " +
+			"write a=; has orders a=1 orders b=1; logged"},
 		"a tombstone deletes":         {"topics", "write a=1 b=1; tombstone a; table orders; ready; has b=1"},
 		"a tombstone hands over none": {"topics", "write a=1 a=; tombstone a; events orders; gave a=1 a="},
 		"one topic is held up, not others": {"topics", "write a=1; to more; write b=1; refuse a=1 20; events orders more; write b=2; " +
@@ -72,6 +80,9 @@ type stage struct {
 	table  *client.Table
 	events *client.Events
 	stop   func()
+	// shard is the table of what is written, as added, "" for that of the writer.
+	shard string
+	log   bytes.Buffer
 	// changes are those of watchers.
 	changes chan string
 	present bool
@@ -115,7 +126,11 @@ func (s *stage) step(ctx context.Context, name string, words []string) bool {
 	case "write":
 		for _, word := range words {
 			key, says, _ := strings.Cut(word, "=")
-			s.w.write(key, says)
+			m := s.w.message(key, says)
+			if s.shard != "" {
+				m.Shard, m.Value = s.shard, bytes.Replace(m.Value, []byte("Modified"), []byte("Added"), 1)
+			}
+			s.w.Publish(m)
 		}
 	case "foreign", "tombstone":
 		m := s.w.message("x", "1")
@@ -139,10 +154,25 @@ func (s *stage) step(ctx context.Context, name string, words []string) bool {
 			s.bus.Lose(fmt.Sprint("orders/", partition), 2)
 		}
 		return true
+	case "forget":
+		for _, word := range words {
+			s.bus.Delete("orders", s.Number(word))
+		}
+	case "thin":
+		s.bus.thinned = true
+		s.bus.Expire("events", s.Number(words[0]))
+	case "away", "back":
+		s.bus.mu.Lock()
+		s.bus.away = name == "away"
+		s.bus.mu.Unlock()
+	case "shard":
+		s.shard = words[0]
 	case "refuse":
 		s.refused[words[0]], _ = strconv.Atoi(words[1])
-	case "table":
-		s.table = must.Get(client.NewTable(s.bus, options(words...)))(s.t)
+	case "table", "tables":
+		o := options(words...)
+		o.ByTable, o.Logger = name == "tables", slog.New(slog.NewTextHandler(&s.log, nil))
+		s.table = must.Get(client.NewTable(s.bus, o))(s.t)
 		s.stop = clienttest.Start(s.t, s.table.Run)
 	case "events":
 		s.handed = nil
@@ -178,7 +208,7 @@ func (s *stage) compare(name string, words []string) bool {
 		}
 	case "has":
 		s.Want(contents(s.table), text)
-		s.Want(s.table.Len(), len(words))
+		s.Want(s.table.Len(), strings.Count(text, "="))
 	case "gave":
 		s.mu.Lock()
 		defer s.mu.Unlock()
@@ -188,6 +218,10 @@ func (s *stage) compare(name string, words []string) bool {
 	case "fault":
 		if err := s.err(); err == nil || !strings.Contains(err.Error(), text) {
 			s.Errorf("%s: %v", s.Step, err)
+		}
+	case "logged":
+		if log := s.log.String(); !strings.Contains(log, text) || text == "" && log != "" {
+			s.Errorf("%s: the log says %q", s.Step, log)
 		}
 	case "rebuilt":
 		if s.table.Stats().Rebuilds == 0 {

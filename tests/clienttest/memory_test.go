@@ -30,6 +30,8 @@ type memoryBus struct {
 	*memory.Sink
 	mu       sync.Mutex
 	progress map[string]uint64
+	// away says that it does not tell its TPs, thinned that these begin where they once did.
+	away, thinned bool
 }
 
 func newBus(o memory.Options) *memoryBus {
@@ -40,7 +42,22 @@ type reader struct{ sink.Reader }
 
 func (reader) Close() error { return nil }
 
-func (b *memoryBus) Open(client.Opening) (client.Reader, error) { return reader{b.Sink}, nil }
+func (b *memoryBus) Open(client.Opening) (client.Reader, error) { return reader{b}, nil }
+
+func (b *memoryBus) TPs(ctx context.Context, destinations []string) ([]sink.TP, error) {
+	tps, err := b.Sink.TPs(ctx, destinations)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for i := range tps {
+		if b.thinned {
+			tps[i].First, tps[i].Expired, tps[i].Thinned = 1, false, true
+		}
+	}
+	if b.away {
+		return nil, errors.New("it is away")
+	}
+	return tps, err
+}
 
 // Consume reads each TP in a goroutine of its own, from where the group is.
 func (b *memoryBus) Consume(ctx context.Context, s client.Subscription, each func(context.Context, string, *sink.Stored) error) error {
