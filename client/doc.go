@@ -38,13 +38,15 @@
 // without bridge-state, from an older bridge. A message that cannot be understood, as of a
 // newer bridge, ends Run with an error.
 //
-// A bus that is made again, purged where nothing expires, or set back to an older time is noticed,
-// at the latest after Options.RefreshEvery. The Table reads it from the beginning and serves its
-// former copy meanwhile. Entities that the bus does not have then are kept for Options.KeepFor, in
-// which bridge publishes them again, and are dropped. The same follows where retention has removed
-// messages before they were read. One thing is not noticed: a bus that was set back to an
-// older time and has grown past where the Table was before the Table reads on. Restart the program
-// behind such a restore.
+// A bus that is made again, purged (on JetStream, where nothing expires or is replaced), or set
+// back to an older time is noticed, at the latest after Options.RefreshEvery. The Table reads it
+// from the beginning and serves its former copy meanwhile. Entities that the bus does not have then
+// are kept for Options.KeepFor, in which bridge publishes them again, and are dropped. The same
+// follows where retention has removed messages before they were read (a limit per subject alone
+// does no harm), and behind an outage of more than an hour, in which compaction may have removed
+// what deletes entities. One thing is not noticed: a bus that was set back to an older time and has
+// grown past where the Table was before the Table reads on. Restart the program behind such a
+// restore.
 //
 // Memory. An entity takes its key and body, and about 200 bytes: see docs/performance.md. A
 // rebuild holds two copies for a while. Beside that reading takes up to 8 MiB a topic-partition,
@@ -59,11 +61,14 @@
 // worth on Kafka, one event on JetStream; more where the bus itself is killed and loses
 // acknowledgements that it has not written.
 //
-// Event.Repeat says that this process has handled the same meta.id among the last 16,384 of the
-// topic-partition. A handler of facts may skip such an event. A handler of states should not: a
-// late message may be what the bus says last. To do something exactly once, remember ids in the
-// transaction that does it.
+// Event.Repeat says that this process has handled the same meta.id: it remembers the last 16,384 of
+// the topic-partition, and up to as many more. A handler of facts may skip such an event. A handler
+// of states should not: a late message may be what the bus says last. Tombstones are passed over;
+// where compaction has removed the Deleted event before it was handed out, a Table alone tells that
+// the entity is deleted. To do something exactly once, remember ids in the transaction that does
+// it.
 //
 // Several processes of a group share the partitions on Kafka. On JetStream one message is handed
-// out at a time, to whichever process asks, as order is not kept otherwise.
+// out at a time, to whichever process asks, as order is not kept otherwise. A subject that a group
+// reads later than others begins there where the group is: its older events are not handed out.
 package client

@@ -119,7 +119,8 @@ func (e *Events) each(ctx context.Context, tp string, stored *bus.Stored) error 
 	e.faults.end(tp)
 	m := &c.parser.m
 	if whose == foreign || stored.Value == nil && stored.Key != nil {
-		// The event before a tombstone has said that the entity is deleted.
+		// The event before a tombstone has said that the entity is deleted, unless compaction has
+		// removed it.
 		e.add(&e.stats.Foreign)
 		return nil
 	}
@@ -218,7 +219,7 @@ type Event struct {
 	Published time.Time
 	// Format tells what Body is.
 	Format Format
-	// Body is the whole value of the message, nil in a tombstone of Kafka.
+	// Body is the whole value of the message.
 	Body []byte
 	// Headers are those of HEADERS where Format is FormatPayload, with BRIDGE_TRACE=on traceparent,
 	// too; else nil.
@@ -266,7 +267,7 @@ func (e *Event) document() (d document, err error) {
 }
 
 // Data returns the columns: the member data of the document, or the whole body where that is the
-// row, or a column. It parses the body at each call, and is nil for a tombstone.
+// row, or a column. It parses the body at each call.
 func (e *Event) Data() (json.RawMessage, error) {
 	if e.Body == nil || e.Format >= FormatRow {
 		return e.Body, nil

@@ -230,8 +230,8 @@ func (f *faults) err() error {
 type Change struct {
 	// Key is the key of the entity.
 	Key string
-	// Operation is Added, Modified or Deleted, as this watcher sees it: an entity that it has not
-	// been told of is added.
+	// Operation is Added, Modified or Deleted, compared with what this watcher was told last of the
+	// entity, or else with what was there when it began.
 	Operation Operation
 	// Event is the last event of the entity; of a deleted one it is zero.
 	Event Event

@@ -16,6 +16,7 @@ class Table:
             if before and before[0] == tp and before[1] < offset: self.rows.pop(key, None)
             return
         if headers.get("bridge-stream") != self.stream or headers.get("bridge-domain") != self.domain: return
+        if headers.get("eiffel-type") == "BridgeDeadLetterEvent": return  # it stands for an event that the bus refused
         state, _, of_nats = headers["bridge-state"].partition(" k=")
         form, epoch, seq, _, digest = state.split(" ")[:5]
         assert form == "1", "written by a newer bridge"
