@@ -55,10 +55,9 @@ type Movers struct {
 	// What follows is under View.mu.
 
 	moves uint64
-	// queue has all entities by what is stored of them, ready those that may be read, in order,
-	// paused those that wait for a moment.
-	queue         map[string]*mover
-	ready, paused []*mover
+	// queue has all entities by what is stored of them, waiting those to be read, in order.
+	queue   map[string]*mover
+	waiting []*mover
 	// onDrop is called when a nomination is dropped, since too many wait: a reconcile is due then.
 	// It takes no lock.
 	onDrop func()
@@ -99,14 +98,12 @@ type mover struct {
 type moverState uint8
 
 const (
-	// isReady: in Movers.ready.
-	isReady moverState = iota
+	// isWaiting: in Movers.waiting.
+	isWaiting moverState = iota
 	// isClaimed: until nothing of it is claimed.
 	isClaimed
 	// isMoving: it is reserved, until its batch ends.
 	isMoving
-	// isPaused: it waits until a time.
-	isPaused
 )
 
 // NewMovers returns the queue of a view, which has no other one.
@@ -155,10 +152,10 @@ func (m *Movers) Nominate(shard string, entity []byte) (done <-chan struct{}) {
 	return one.done
 }
 
-// enqueue has an entity read. Its caller holds the lock.
+// enqueue has an entity read, once its pause is over. Its caller holds the lock.
 func (m *Movers) enqueue(one *mover) {
-	one.state = isReady
-	m.ready = append(m.ready, one)
+	one.state = isWaiting
+	m.waiting = append(m.waiting, one)
 	select {
 	case m.wake <- struct{}{}:
 	default:
@@ -241,12 +238,8 @@ func (m *Movers) ended(name string, repeat, confirm bool) {
 func (m *Movers) pause(one *mover) {
 	d := min(m.opts.Pause<<min(one.attempts, 20), longestPause)
 	one.attempts++
-	one.repeat, one.state, one.until = false, isPaused, m.opts.Now().Add(d)
-	m.paused = append(m.paused, one)
-	select {
-	case m.wake <- struct{}{}:
-	default:
-	}
+	one.repeat, one.until = false, m.opts.Now().Add(d)
+	m.enqueue(one)
 }
 
 // next returns the entities to be read at once, and when the next pause ends; zero for none. Until
@@ -255,25 +248,20 @@ func (m *Movers) next() (list []*mover, until time.Time) {
 	m.view.mu.Lock()
 	defer m.view.mu.Unlock()
 	now := m.opts.Now()
-	m.paused = slices.DeleteFunc(m.paused, func(one *mover) bool {
-		if one.until.After(now) {
+	m.waiting = slices.DeleteFunc(m.waiting, func(one *mover) bool {
+		switch {
+		case one.until.After(now):
 			if until.IsZero() || one.until.Before(until) {
 				until = one.until
 			}
 			return false
+		case len(list) == moversAtOnce || len(list) > 0 && one.shard != list[0].shard:
+			return false
 		}
-		m.enqueue(one)
-		return true
-	})
-	n := 0
-	for n < len(m.ready) && n < moversAtOnce && m.ready[n].shard == m.ready[0].shard {
-		n++
-	}
-	for _, one := range m.ready[:n] {
 		one.state, one.repeat = isClaimed, false
 		list = append(list, one)
-	}
-	m.ready = slices.Delete(m.ready, 0, n)
+		return true
+	})
 	return list, until
 }
 
