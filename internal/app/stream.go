@@ -59,7 +59,7 @@ func newStreams(cfg *config.Config, p *parts) ([]*appStream, error) {
 			rate: shard.NewRate(cfg.Streams[i].Rate), republishRate: shard.NewRate(0),
 		}
 		if s.deadLetterLimit == nil {
-			s.deadLetterLimit = shard.NewDeadLetterLimit(s.Name, s.DeadLetterLimit, s.IDFormat() != "")
+			s.deadLetterLimit = shard.NewDeadLetterLimit(s.Name, s.DeadLetterLimit)
 		}
 		for _, d := range p.sources.ofStream(s.Stream) {
 			logger := config.StreamLogger(p.logger, s.Name)

@@ -2,7 +2,6 @@ package shard
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"sync"
@@ -40,7 +39,7 @@ func (o *nominations) resendRow(ctx context.Context, r *resending, n *nomination
 		return nil
 	}
 	q := source.Query{Ranges: []source.Range{{First: r.Row, Last: r.Row}}, Limit: 1, MaxBytes: o.opts.Limits.pageBytes()}
-	return o.publishAgain(ctx, q, n, func(b *batch, page *page) error {
+	return o.publish(ctx, q, n, func(b *batch, page *page) error {
 		switch {
 		case len(page.Rows) == 0:
 			r.end(ResendDone, "the row is gone")
@@ -67,20 +66,6 @@ func (o *nominations) resendRow(ctx context.Context, r *resending, n *nomination
 		}
 		return nil
 	})
-}
-
-// publishAgain is publish for dead letters: a dry one publishes nothing.
-func (o *nominations) publishAgain(ctx context.Context, q source.Query, n *nomination, fill func(*batch, *page) error) error {
-	err := o.publish(ctx, q, n, func(b *batch, page *page) error {
-		if err := fill(b, page); err != nil || !n.dry {
-			return err
-		}
-		return errDry
-	})
-	if errors.Is(err, errDry) {
-		return nil
-	}
-	return err
 }
 
 const unproved = "it could not be proved what is true of the entity: ask the server that takes the writes, or ask again"
@@ -166,13 +151,8 @@ func (o *nominations) lookup(ctx context.Context, r *resending) (*store.Entry, e
 // batch and drops it.
 func (o *nominations) tryEntity(ctx context.Context, r *resending, last [16]byte, n *nomination) error {
 	keys, name := [][]byte{r.Entity}, string(r.Entity)
-	values, err := event.KeysOf(o.opts.Encoder, keys)
-	if err != nil {
-		return err
-	}
 	o.builder.resend(map[string]*resending{name: r}, n)
-	q := source.Query{Keys: values, Limit: o.opts.BatchRows, MaxBytes: o.opts.Limits.pageBytes()}
-	return o.publishAgain(ctx, q, n, func(b *batch, page *page) error {
+	_, err := o.byKey(ctx, keys, &nomination{ctx: n.ctx, dry: true}, func(b *batch, page *page) error {
 		r.set(ResendOutcome{})
 		if err := o.dispute(ctx, b, keys, map[string][16]byte{name: last}); err != nil {
 			return err
@@ -192,13 +172,11 @@ func (o *nominations) tryEntity(ctx context.Context, r *resending, last [16]byte
 		case o.opts.Shared:
 			r.set(ResendOutcome{State: ResendPublished, Why: "the table has no row of it: what the other tables of the stream say"})
 		default:
-			err := o.tryAbsence(ctx, b, page, r)
-			if err != nil {
-				return err
-			}
+			return o.tryAbsence(ctx, b, page, r)
 		}
-		return errDry
+		return nil
 	})
+	return err
 }
 
 // tryAbsence is tryEntity for an entity that has no row. Invariant 5: only a server that takes the
@@ -228,8 +206,6 @@ func (o *nominations) tryAbsence(ctx context.Context, b *batch, page *page, r *r
 type DeadLetterLimit struct {
 	stream string
 	most   int
-	// byKey says that rows share ids: their keys tell them apart.
-	byKey bool
 
 	mu sync.Mutex
 	// counted says when rows were counted last, of the last minute and perhaps before.
@@ -238,6 +214,7 @@ type DeadLetterLimit struct {
 	full bool
 }
 
+// rowOfShard has the key, too: several rows may have one id.
 type rowOfShard struct {
 	shard string
 	row   uint64
@@ -247,10 +224,9 @@ type rowOfShard struct {
 // limitSpan is the time in which rows are counted together.
 const limitSpan = time.Minute
 
-// NewDeadLetterLimit returns a limit of most rows a minute; 0 is no limit. Where several rows may
-// have one id, they are counted by key, too.
-func NewDeadLetterLimit(stream string, most int, byKey bool) *DeadLetterLimit {
-	return &DeadLetterLimit{stream: stream, most: most, byKey: byKey, counted: make(map[rowOfShard]time.Time)}
+// NewDeadLetterLimit returns a limit of most rows a minute; 0 is no limit.
+func NewDeadLetterLimit(stream string, most int) *DeadLetterLimit {
+	return &DeadLetterLimit{stream: stream, most: most, counted: make(map[rowOfShard]time.Time)}
 }
 
 // count returns an error when the row of m is one too many. A row that was counted within the last
@@ -261,10 +237,7 @@ func (l *DeadLetterLimit) count(m *sink.Message, reason string, now time.Time) e
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	row, old := rowOfShard{shard: m.Shard, row: m.RowID}, func(at time.Time) bool { return now.Sub(at) >= limitSpan }
-	if l.byKey {
-		row.key = string(m.Key)
-	}
+	row, old := rowOfShard{m.Shard, m.RowID, string(m.Key)}, func(at time.Time) bool { return now.Sub(at) >= limitSpan }
 	if at, again := l.counted[row]; again && !old(at) {
 		return nil
 	}

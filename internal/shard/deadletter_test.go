@@ -28,7 +28,7 @@ func refuseRows(first, last uint64) func(*sink.Message) string {
 
 func TestTheLimitOfDeadLetters(t *testing.T) {
 	t.Run("rows are counted within a minute, and once", func(t *testing.T) {
-		l, start := shard.NewDeadLetterLimit("items", 2, false), time.Unix(1000, 0)
+		l, start := shard.NewDeadLetterLimit("items", 2), time.Unix(1000, 0)
 		for _, c := range []struct {
 			row   uint64
 			after time.Duration
@@ -48,7 +48,7 @@ func TestTheLimitOfDeadLetters(t *testing.T) {
 		}
 	})
 	t.Run("rows that share an id are counted by key", func(t *testing.T) {
-		l := shard.NewDeadLetterLimit("items", 2, true)
+		l := shard.NewDeadLetterLimit("items", 2)
 		for _, key := range []string{"a", "b", "a"} {
 			if err := l.Count(1, time.Unix(1000, 0), key); err != nil {
 				t.Errorf("row %s: %v", key, err)

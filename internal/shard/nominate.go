@@ -21,8 +21,8 @@ var errNotRunning = errors.New("the shard does not run")
 // nomination is one call of Nominate on its way through the owner.
 type nomination struct {
 	reconcile.Nomination
-	// deadLetters are sent again, or where it is dry would be; moves are published. Both are nil
-	// for a nomination of reconcile.
+	// deadLetters are sent again, moves are published; both are nil for a nomination of reconcile.
+	// What is made for a dry one is not published.
 	deadLetters []*resending
 	dry         bool
 	moves       []stream.Move

@@ -284,7 +284,7 @@ func (o *nominations) publishOnce(ctx context.Context, q source.Query, n *nomina
 	if o.entities != nil {
 		o.entities.begin(b)
 	}
-	if err := fill(b, page); err != nil {
+	if err := fill(b, page); err != nil || n != nil && n.dry {
 		b.discard(o.opts)
 		return false, err
 	}

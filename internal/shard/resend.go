@@ -119,12 +119,8 @@ func (r *resending) is(e *event.Event) bool {
 	return e.ID == r.Event && sink.Digest(e.Body) == r.Digest
 }
 
-var (
-	// errDry ends a read whose batch is not published.
-	errDry = errors.New("nothing is published")
-	// errCancelled ends a read that nobody waits for any more.
-	errCancelled = errors.New("the caller waits no longer")
-)
+// errCancelled ends a read that nobody waits for any more.
+var errCancelled = errors.New("the caller waits no longer")
 
 // Resend has the owner read the rows of dead letters again and publish what is true then. It blocks
 // until that is committed. A second call publishes the same event again, or nothing. With dry

@@ -78,7 +78,7 @@ func newRefusedRows(t *testing.T, as event.Format, row string) *stage {
 	b := newBench(t)
 	b.format, b.opts.Format = as, sinkFormats[as]
 	s := b.play(t, "dead-letters; ttl 1h; refuse 2 4; times 5 row "+row+"; run-to 5; accept")
-	b.opts.DeadLetterLimit = shard.NewDeadLetterLimit("items", 1, false)
+	b.opts.DeadLetterLimit = shard.NewDeadLetterLimit("items", 1)
 	b.opts.Text = func(err error) string { return "in full: " + err.Error() }
 	s.play("run; reaches")
 	return s
@@ -134,7 +134,7 @@ func TestResendOfAReleaseRow(t *testing.T) {
 	})
 	t.Run("so does one that stopped in the middle of a batch, where the limit of dead letters ended it", func(t *testing.T) {
 		b := newBench(t)
-		b.opts.DeadLetterLimit = shard.NewDeadLetterLimit("items", 1, false)
+		b.opts.DeadLetterLimit = shard.NewDeadLetterLimit("items", 1)
 		// What was not acknowledged as a whole is read back, also while the shard is stopped.
 		b.play(t, "dead-letters; insert 5; refuse 2 4; run; stopped; saved 2; stop")
 		outcomes, err := b.process(t).shard.Preview(t.Context(), b.deadLetters(t))
@@ -254,7 +254,7 @@ func TestResendOfAnEntity(t *testing.T) {
 	t.Run("what a reconcile publishes once nobody waits counts toward the limit", func(t *testing.T) {
 		b := newViewBench(t, false)
 		b.play(t, "dead-letters; row a large 0; row b large 0; refuse large; run-to 2")
-		b.opts.DeadLetterLimit = shard.NewDeadLetterLimit("items", 1, false)
+		b.opts.DeadLetterLimit = shard.NewDeadLetterLimit("items", 1)
 		ctx, leave := context.WithCancel(t.Context())
 		b.hook = func(q source.Query) error {
 			if len(q.Keys) < 2 || ctx.Err() != nil {
