@@ -24,30 +24,36 @@ import (
 
 // Republish implements httpapi.Daemon. It returns once the request, or its end, is durable.
 func (h health) Republish(ctx context.Context, request httpapi.RepublishRequest) (httpapi.Republished, error) {
+	answer, err := republish(ctx, h, &request)
+	if err == nil {
+		h.logger.Info("a person has asked to publish rows again, or cancelled that", "stream", answer.Stream, "shards", answer.Shards, "cancelled", request.Cancel)
+	}
+	return answer, err
+}
+
+func republish(ctx context.Context, h health, request *httpapi.RepublishRequest) (answer httpapi.Republished, err error) {
 	of, err := h.stream(request.Stream)
 	if err != nil {
-		return httpapi.Republished{}, err
+		return answer, err
 	}
 	shards, err := h.shardsOf(of, request.Table)
 	if err == nil && len(shards) == 0 {
 		err = noTable(of, request.Table)
 	}
 	if err != nil {
-		return httpapi.Republished{}, err
+		return answer, err
 	}
 	release, err := backoff.Acquire(ctx, h.pauses)
 	if err != nil {
-		return httpapi.Republished{}, err
+		return answer, err
 	}
 	defer release()
-	answer, err := h.saveRepublish(ctx, &request, of, shards)
+	if answer, err = h.saveRepublish(ctx, request, of, shards); err == nil && h.now.Load() != h.App {
+		err = errors.New("the configuration was reloaded meanwhile: ask again")
+	}
 	if err != nil {
 		return httpapi.Republished{}, fmt.Errorf("stream %s %w: %w", of.Name, httpapi.ErrCannotRepublish, err)
 	}
-	if h.now.Load() != h.App {
-		return httpapi.Republished{}, fmt.Errorf("stream %s %w: the configuration was reloaded meanwhile: ask again", of.Name, httpapi.ErrCannotRepublish)
-	}
-	h.logger.Info("a person has asked to publish rows again, or cancelled that", "stream", of.Name, "shards", answer.Shards, "cancelled", request.Cancel)
 	answer.NotOnBus = h.copyPause(ctx, of)
 	return answer, nil
 }
@@ -74,24 +80,30 @@ func (h health) saveRepublish(ctx context.Context, request *httpapi.RepublishReq
 	ctx = context.WithoutCancel(ctx)
 	saving, cancel := context.WithTimeoutCause(ctx, pauseSave, fmt.Errorf("the disk did not take it within %s", pauseSave))
 	defer cancel()
+	feed := streamOf(h.streams, of.Name).feed
 	change := func(table string, last *stream.Republish) (next *stream.Republish, err error) {
-		if request.Cancel {
-			next = last.Clone()
-			if next == nil || !next.Cancel(time.Now()) {
+		switch {
+		case request.Cancel:
+			if next = last; !next.Cancel(time.Now()) {
 				return nil, nil
 			}
-		} else if request.All {
-			if next, err = newList(saving, h, request, shards, last); err != nil {
+		case request.All:
+			for _, sh := range shards {
+				if _, err := mayRepublish(saving, h.store, keyOf(sh), feed.Republish(keyOf(sh).Shard)); err != nil {
+					return nil, err
+				}
+			}
+			next = requestOf(request, last)
+		default:
+			if next, err = h.newRepublish(saving, request, byTable[table], last); err != nil {
 				return nil, err
 			}
-			answer.Shards = len(shards) - 1
-		} else if next, err = h.newRepublish(saving, request, byTable[table], last); err != nil {
-			return nil, err
 		}
-		answer.Shards, answer.To = min(answer.Shards+1, len(shards)), max(answer.To, next.To)
+		if answer.Shards, answer.To = min(answer.Shards+1, len(shards)), max(answer.To, next.To); table == stream.ListName {
+			answer.Shards = len(shards)
+		}
 		return next, nil
 	}
-	feed := streamOf(h.streams, of.Name).feed
 	tables := slices.Sorted(maps.Keys(byTable))
 	switch runs := feed.Lists().Last().Running(); {
 	case runs && !request.Cancel:
@@ -134,37 +146,38 @@ func mayRepublish(ctx context.Context, s store.Store, key store.Key, last *strea
 	return saved, nil
 }
 
-func requestOf(request *httpapi.RepublishRequest) *stream.Republish {
+// requestOf returns the request behind last.
+func requestOf(request *httpapi.RepublishRequest, last *stream.Republish) *stream.Republish {
 	r := &stream.Republish{
-		From: max(1, request.From), To: cmp.Or(request.To, math.MaxUint64), Keys: request.Keys, Where: request.Where, Rate: httpapi.DefaultRepublishRate,
-		Asked: time.Now(), State: stream.Republishing,
+		Keys: request.Keys, Where: request.Where, Rate: httpapi.DefaultRepublishRate, Asked: time.Now(), State: stream.Republishing,
+	}
+	if len(request.Keys) == 0 && !request.All {
+		r.From, r.To = max(1, request.From), cmp.Or(request.To, math.MaxUint64)
 	}
 	if request.Rate != nil {
 		r.Rate = int64(*request.Rate)
 	}
+	r.Behind(last)
 	return r
 }
 
 func (h health) newRepublish(ctx context.Context, request *httpapi.RepublishRequest, sh *shard.Shard, last *stream.Republish) (*stream.Republish, error) {
-	key, status := keyOf(sh), sh.Status()
+	key := keyOf(sh)
 	saved, err := mayRepublish(ctx, h.store, key, last)
 	if err != nil {
 		return nil, err
 	}
-	r := requestOf(request)
+	r := requestOf(request, last)
 	if epoch := h.recovery.Epoch(); epoch != nil {
 		r.Epoch, r.Seq = epoch.Number(), epoch.Last()
 	}
-	if !status.NoTail {
+	if !sh.Status().NoTail {
 		// What comes later the tail brings.
 		r.To = min(r.To, saved.Position)
 	}
-	if len(r.Keys) > 0 {
-		r.From, r.To = 0, 0
-	} else if r.From > r.To {
+	if r.From > r.To {
 		return nil, fmt.Errorf("nothing from id %d on is published of %s yet: it is published up to id %d", r.From, key.Shard, saved.Position)
 	}
-	r.Behind(last)
 	return r, nil
 }
 
@@ -180,20 +193,6 @@ func (s *appStream) matcher(p *parts, table string) func(condition string) sourc
 		spec.Filter, spec.Fields, spec.Exclude, spec.Masks, spec.StaleAfter = condition, []string{}, nil, nil, 0
 		return p.sources.Shard(spec)
 	}
-}
-
-// newList returns the request for a full list of shards, which are all of a stream.
-func newList(ctx context.Context, h health, request *httpapi.RepublishRequest, shards []*shard.Shard, last *stream.Republish) (*stream.Republish, error) {
-	for _, sh := range shards {
-		key := keyOf(sh)
-		if _, err := mayRepublish(ctx, h.store, key, streamOf(h.streams, key.Stream).feed.Republish(key.Shard)); err != nil {
-			return nil, err
-		}
-	}
-	r := requestOf(request)
-	r.From, r.To = 0, 0
-	r.Behind(last)
-	return r, nil
 }
 
 const (
@@ -213,58 +212,38 @@ func (a *App) list(ctx context.Context, s *appStream) error {
 		// The shards say why the stream has stopped.
 		return nil
 	}
-	var since time.Time
-	every := s.FullListInterval - rand.N(s.FullListInterval/listJitter+1)
-	for {
-		err := s.feed.Lists().Open(ctx)
-		last := s.feed.Lists().Last()
-		if err == nil && !last.Running() && (last == nil || time.Since(last.Asked) >= every || time.Since(last.Asked) < 0) {
+	interval := func() time.Duration { return s.FullListInterval - rand.N(s.FullListInterval/listJitter+1) }
+	lists, every, well := s.feed.Lists(), interval(), time.Now()
+	for pause := time.Duration(0); backoff.Pause(ctx, pause) == nil; {
+		err := lists.Open(ctx)
+		last, left := lists.Last(), time.Duration(0)
+		if last != nil {
+			left = every - time.Since(last.Asked)
+		}
+		switch pause = listRetry; {
+		case err != nil:
+		case left > 0 && left <= every:
+			pause = min(pause, left)
+		case last.Running():
+			pause = time.Second
+		default:
 			request := httpapi.RepublishRequest{Stream: s.Name, All: true}
 			if rate := s.rate.PerSecond(); rate > 0 {
 				// The tails come first.
 				request.Rate = new(int(max(1, rate/2)))
 			}
-			if err = a.requestList(ctx, s, &request); err == nil {
-				since = time.Time{}
-				every = s.FullListInterval - rand.N(s.FullListInterval/listJitter+1)
-				continue
+			if _, err = republish(ctx, health{a}, &request); err == nil {
+				every, pause = interval(), 0
 			}
 		}
-		pause := listRetry
-		if err != nil && since.IsZero() {
-			since = time.Now()
-		} else if err != nil && time.Since(since) >= listWarns {
-			since = time.Now()
+		if err == nil {
+			well = time.Now()
+		} else if time.Since(well) >= listWarns {
+			well = time.Now()
 			a.logger.Warn("a full list is due and is tried again", "stream", s.Name, "error", err)
-		} else if err == nil && last != nil {
-			pause = min(pause, max(time.Millisecond, every-time.Since(last.Asked)))
-		}
-		if backoff.Pause(ctx, pause) != nil {
-			return nil
 		}
 	}
-}
-
-// requestList asks for a full list as a person does.
-func (a *App) requestList(ctx context.Context, s *appStream, request *httpapi.RepublishRequest) error {
-	h := health{a}
-	release, err := backoff.Acquire(ctx, h.pauses)
-	if err != nil {
-		return err
-	}
-	defer release()
-	shards, err := h.shardsOf(s.Stream, "")
-	if err == nil && len(shards) == 0 {
-		err = errors.New("it has no table yet")
-	}
-	if err != nil {
-		return err
-	}
-	if _, err = h.saveRepublish(ctx, request, s.Stream, shards); err == nil {
-		// Later the progress is written to the bus all the same.
-		_ = h.copyPause(ctx, s.Stream)
-	}
-	return err
+	return nil
 }
 
 // listWaits returns why a full list of a stream does not go on, empty where it does.
