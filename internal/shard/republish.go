@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"example.org/bridge/event"
@@ -21,9 +22,9 @@ import (
 // position nor a gap. It belongs to the owner.
 type republishing struct {
 	*nominations
-	lists lists
-	// asked has an element where the request has changed.
-	asked <-chan struct{}
+	// asked has an element where the request has changed; interrupt ends the condition that runs.
+	asked     <-chan struct{}
+	interrupt *atomic.Pointer[context.CancelFunc]
 	// next fires when the next page is due; it is stopped while there is none.
 	next *time.Timer
 	// matcher tells the rows that match the condition of the request with the number.
@@ -39,12 +40,10 @@ type republishing struct {
 	most int
 	// each is about how many bytes a message has.
 	each uint64
-	// waits says why the next page is tried again, as the status has it.
-	waits string
 	// scanned is up to which row the view was looked at for what a full list lacks, open why
 	// something of that is left for the next time. resting has last messages be kept whole.
 	scanned uint64
-	open    string
+	open    error
 	// dead counts the first events among these that the bus has refused.
 	dead    uint64
 	resting bool
@@ -64,35 +63,35 @@ type laterError struct{ error }
 
 func later(format string, args ...any) error { return &laterError{fmt.Errorf(format, args...)} }
 
+// unfitError ends the request, not the shard, and says why: as of a row that cannot be published
+// again.
+type unfitError struct{ error }
+
+// Unwrap is for errors.As.
+func (e *unfitError) Unwrap() error { return e.error }
+
+// active reports whether the table has something to publish again, or a list to lead.
 func (r *republishing) active() bool {
-	return r.gaps.state.Republishes() || r.lists.active()
+	list, own := r.opts.Feed.Lists().Last(), r.opts.Feed.Republish(r.opts.Name)
+	return own.Running() ||
+		list.Running() && (list.List == "" || own == nil || own.List != list.List || r.opts.Feed.Lists().Leads(r.opts.Name))
 }
 
 // step publishes a page, and sets the timer for the next one.
 func (r *republishing) step(ctx context.Context) error {
-	if !r.active() {
-		if r.opts.Feed.Lists().Last().Running() {
-			// It may begin again.
-			r.next.Reset(againPause)
-		}
-		return nil
-	}
 	// What is on its way is not published yet.
 	if err := r.gaps.pipe.wait(ctx); err != nil {
 		return err
 	}
-	r.waits = ""
+	waits := ""
 	asked, pause, err := r.turn(ctx)
 	if asked.Running() && err == nil {
 		pause, err = r.stepPage(ctx, asked)
 	}
 	if why, is := errors.AsType[*laterError](err); is {
-		err, r.waits = nil, r.opts.Text(why)
+		err, waits, pause = nil, r.opts.Text(why), max(pause, againPause)
 	}
-	if r.waits != "" {
-		pause = max(pause, againPause)
-	}
-	r.gaps.status.update(func(status *Status) { status.RepublishWaits = r.waits })
+	r.gaps.status.update(func(status *Status) { status.RepublishWaits = waits })
 	if pause > 0 {
 		r.next.Reset(pause)
 	}
@@ -103,7 +102,7 @@ func (r *republishing) step(ctx context.Context) error {
 func (r *republishing) stepPage(ctx context.Context, asked *stream.Republish) (pause time.Duration, err error) {
 	if r.number != asked.Number {
 		r.number, r.matcher, r.only = asked.Number, nil, nil
-		r.scanned, r.open = 0, ""
+		r.scanned, r.open = 0, nil
 		r.scan, r.failures = r.opts.BatchRows, 0
 		r.opts.RepublishRate.Set(asked.Rate)
 		r.opts.Logger.Info("publishing again what a person has asked for", "from", asked.From, "to", asked.To, "keys", len(asked.Keys), "behind", asked.Cursor)
@@ -121,8 +120,12 @@ func (r *republishing) stepPage(ctx context.Context, asked *stream.Republish) (p
 		publish = r.keysAgain
 	}
 	used, err := publish(ctx, asked, rows)
-	r.opts.RepublishRate.put(rows - used)
-	r.opts.Rate.put(rows - used)
+	if bad, is := errors.AsType[*unfitError](err); is {
+		err = r.finish(ctx, &stream.Republished{Number: asked.Number, Cursor: asked.Cursor, State: stream.RepublishFailed, Error: r.opts.Text(bad)})
+	}
+	unused := rows - min(used, rows)
+	r.opts.RepublishRate.put(unused)
+	r.opts.Rate.put(unused)
 	if took := time.Since(began); took > againPause {
 		// The tail has as much time as a slow page has.
 		return took, err
@@ -150,101 +153,91 @@ func (r *republishing) admit() (rows int, pause time.Duration) {
 }
 
 func (r *republishing) keysAgain(ctx context.Context, asked *stream.Republish, rows int) (used int, err error) {
-	keys := asked.Keys[min(asked.Cursor, uint64(len(asked.Keys))):]
-	for count := min(len(keys), rows, keysAtOnce); ; count /= 2 {
-		p := &portion{through: asked.Cursor + uint64(count), last: count == len(keys)}
-		p.q = source.Query{Limit: 2*count + 1, MaxBytes: r.opts.Limits.pageBytes()}
-		if count == 0 {
-			done := &stream.Republished{Number: asked.Number, Cursor: asked.Cursor, State: stream.RepublishDone}
-			return 0, r.finish(ctx, done)
+	through := min(asked.Cursor, uint64(len(asked.Keys)))
+	var keys [][]byte
+	for _, key := range asked.Keys[through:] {
+		if len(keys) == min(rows, keysAtOnce) {
+			break
 		}
-		if count == 1 {
-			// Each key has one row at most, but the server may compare more loosely.
-			p.q.Limit, p.q.MaxBytes = r.opts.BatchRows, 0
+		// It may be one of another table, whose key columns are of other kinds.
+		if values, err := r.opts.Encoder.KeyValues([]byte(key), nil); err != nil && !(r.opts.Shared && len(values) > 0) {
+			return 0, &unfitError{fmt.Errorf("the key %.200q: %w: write it as messages of the entity have it", key, err)}
 		}
-		if p.q.Keys, err = r.values(keys[:count]); err != nil {
-			return 0, r.finish(ctx, r.failed(asked, err))
-		}
-		if used, err = r.portion(ctx, asked, p); err != nil || !p.cut {
-			return min(used, rows), err
-		}
+		keys = append(keys, []byte(key))
 	}
+	if len(keys) == 0 {
+		return 0, r.finish(ctx, &stream.Republished{Number: asked.Number, Cursor: asked.Cursor, State: stream.RepublishDone})
+	}
+	err = source.InParts(keys, func(part [][]byte) (whole bool, err error) {
+		next := through + uint64(len(part))
+		whole, err = r.byKey(ctx, part, nil, func(b *batch, page *page) error {
+			used += len(page.Rows)
+			return r.addPage(ctx, asked, b, page, next, next == uint64(len(asked.Keys)))
+		})
+		if whole {
+			through = next
+		}
+		return whole, err
+	})
+	return used, err
 }
 
 func (r *republishing) idsAgain(ctx context.Context, asked *stream.Republish, rows int) (used int, err error) {
-	done := &stream.Republished{Number: asked.Number}
 	q := source.Query{Limit: rows, MaxBytes: r.opts.Limits.pageBytes()}
 	q.After, q.Through = max(asked.Cursor, asked.From-min(1, asked.From)), r.end(asked)
-	if q.After >= q.Through && asked.List != "" {
-		return r.rest(ctx, asked, rows)
-	}
-	if q.After >= q.Through {
-		done.Cursor, done.State = asked.Cursor, stream.RepublishDone
+	done := &stream.Republished{Number: asked.Number, Cursor: asked.Cursor, State: stream.RepublishDone}
+	through, last := q.Through, asked.List == ""
+	switch {
+	case q.After >= q.Through && last:
 		return 0, r.finish(ctx, done)
-	}
-	p := &portion{q: q, through: q.Through, last: asked.List == ""}
-	if asked.Where != "" {
+	case q.After >= q.Through:
+		return r.rest(ctx, asked, rows)
+	case asked.Where != "":
 		var ranges []source.Range
-		if ranges, p.through, err = r.match(ctx, asked, q, rows); err != nil {
+		if ranges, through, err = r.match(ctx, asked, q, rows); err != nil {
 			if ctx.Err() != nil || !r.refused(ctx, asked, err) {
 				return 0, cmp.Or(ctx.Err(), later("the condition is not answered: %w", err))
 			}
 			why := option.Text(err, func(name option.Name) string { return strings.Replace(string(name), string(option.Filter), "where", 1) })
-			return 0, r.finish(ctx, r.failed(asked, fmt.Errorf("the condition %.200s: %s", asked.Where, why)))
+			return 0, &unfitError{fmt.Errorf("the condition %.200s: %s", asked.Where, why)}
 		}
-		p.last = p.through == q.Through
-		if len(ranges) == 0 {
-			done.Cursor = p.through
-			return 0, r.finish(ctx, endAt(done, p.last))
+		if last = through == q.Through; len(ranges) == 0 {
+			if done.Cursor = through; !last {
+				done.State = ""
+			}
+			return 0, r.finish(ctx, done)
 		}
-		p.q = source.Query{Ranges: ranges, Limit: rows, MaxBytes: q.MaxBytes}
+		q = source.Query{Ranges: ranges, Limit: rows, MaxBytes: q.MaxBytes}
 	}
-	used, err = r.portion(ctx, asked, p)
-	return min(used, rows), err
-}
-
-// portion is what is read at once.
-type portion struct {
-	q source.Query
-	// through is up to where all is done with it, last says that it is the end of the request.
-	through uint64
-	last    bool
-	// cut says that nothing was done: not all of several keys were read, which of them is not
-	// known.
-	cut bool
-}
-
-func (r *republishing) portion(ctx context.Context, asked *stream.Republish, p *portion) (used int, err error) {
-	err = r.publish(ctx, p.q, nil, func(b *batch, page *page) error {
-		if err := r.compare(ctx, page); err != nil {
-			return err
+	err = r.publish(ctx, q, nil, func(b *batch, page *page) error {
+		if used = len(page.Rows); page.More && used > 0 {
+			return r.addPage(ctx, asked, b, page, page.Rows[used-1].ID, false)
 		}
-		used = len(page.Rows)
-		byID := len(p.q.Keys) == 0
-		if p.cut = page.More && len(p.q.Keys) > 1; p.cut {
-			return nil
-		}
-		done := &stream.Republished{Number: asked.Number, Cursor: p.through}
-		more := page.More && byID
-		if more && used > 0 {
-			done.Cursor = page.Rows[used-1].ID
-		}
-		done.List = asked.List != ""
-		b.republished = endAt(done, p.last && !more)
-		wanted, err := r.wanted(asked, page)
-		if err != nil {
-			return err
-		}
-		if r.entities == nil {
-			r.addFactsAgain(b, page, wanted, done)
-			return nil
-		}
-		return r.addStatesAgain(ctx, b, page, wanted, done)
+		return r.addPage(ctx, asked, b, page, through, last)
 	})
-	if bad, is := errors.AsType[*unfitError](err); is {
-		return used, r.finish(ctx, r.failed(asked, bad))
-	}
 	return used, err
+}
+
+// addPage adds to b what is published again of a page. Then all is done up to through, and where
+// last is set the request.
+func (r *republishing) addPage(ctx context.Context, asked *stream.Republish, b *batch, page *page, through uint64, last bool) error {
+	if err := r.compare(ctx, page); err != nil {
+		return err
+	}
+	done := &stream.Republished{Number: asked.Number, Cursor: through, List: asked.List != ""}
+	if last {
+		done.State = stream.RepublishDone
+	}
+	b.republished = done
+	wanted, err := r.wanted(asked, page)
+	if err != nil {
+		return err
+	}
+	if r.entities == nil {
+		r.addFactsAgain(b, page, wanted, done)
+		return nil
+	}
+	return r.addStatesAgain(ctx, b, page, wanted, done)
 }
 
 // compare has a page of another server, or of one that was started again, be published only where
@@ -260,25 +253,6 @@ func (r *republishing) compare(ctx context.Context, page *page) error {
 	return r.gaps.server.meet(ctx, page.Server)
 }
 
-// unfitError is the error of a row that cannot be published again: it ends the request, not the
-// shard.
-type unfitError struct{ error }
-
-// Unwrap is for errors.As.
-func (e *unfitError) Unwrap() error { return e.error }
-
-func (r *republishing) failed(asked *stream.Republish, err error) *stream.Republished {
-	return &stream.Republished{Number: asked.Number, Cursor: asked.Cursor, State: stream.RepublishFailed, Error: r.opts.Text(err)}
-}
-
-// endAt has done be the end of the request where last is set.
-func endAt(done *stream.Republished, last bool) *stream.Republished {
-	if last {
-		done.State = stream.RepublishDone
-	}
-	return done
-}
-
 // end returns the last id that is published again: the tail brings those that it has yet to reach.
 func (r *republishing) end(asked *stream.Republish) uint64 {
 	if r.gaps.server.tailless() || asked.List != "" {
@@ -290,18 +264,6 @@ func (r *republishing) end(asked *stream.Republish) uint64 {
 // finish commits what was done without a row.
 func (r *republishing) finish(ctx context.Context, done *stream.Republished) error {
 	return r.commit(ctx, func(b *batch) error { b.republished = done; return nil })
-}
-
-func (r *republishing) values(keys []string) ([][][]byte, error) {
-	values := make([][][]byte, len(keys))
-	for i, key := range keys {
-		var err error
-		// It may be one of another table, whose key columns are of other kinds.
-		if values[i], err = r.opts.Encoder.KeyValues([]byte(key), nil); err != nil && !(r.opts.Shared && len(values[i]) > 0) {
-			return nil, fmt.Errorf("the key %.200q: %w: write it as messages of the entity have it", key, err)
-		}
-	}
-	return values, nil
 }
 
 // wanted returns those rows of a page that are to be published again: not one that the tail or the
@@ -396,6 +358,9 @@ func (r *republishing) addStatesAgain(ctx context.Context, b *batch, page *page,
 
 // Republishes has the shard look at what the store says that is to be published again.
 func (s *Shard) Republishes() {
+	if end := s.interrupt.Load(); end != nil {
+		(*end)()
+	}
 	signal(s.republish)
 	s.wake()
 }

@@ -1,6 +1,7 @@
 package shard
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"maps"
@@ -24,16 +25,18 @@ func (r *republishing) addLast(b *batch, row source.Row, one *stream.Decision, l
 	}
 	for _, op := range []event.Op{event.Added, event.Modified} {
 		fact := event.Said{Op: op, Row: said.row, Predecessor: said.previous}
-		if r.opts.Encoder.IDOf(&fact, row.Values, one.Digest) != one.Known.Event || said.row != row.ID && said.format != r.opts.Format {
+		switch {
+		case r.opts.Encoder.IDOf(&fact, row.Values, one.Digest) != one.Known.Event:
 			continue
+		case said.row != row.ID && said.format != r.opts.Format:
+			return false, nil
+		case said.row != row.ID:
+			// Another row has the entity and its state since.
+			return true, r.builder.addSaid(b, one, &said)
 		}
 		e, err := r.builder.add(b, event.Row{Row: row, State: one.Digest, Op: op, Read: said.time, Predecessor: said.previous}, sink.FromRepublish)
 		if err != nil {
 			return false, err
-		}
-		if said.row != row.ID {
-			b.replay(&said, one.Known.Event)
-			e.UUID = one.Known.Event
 		}
 		r.builder.publish(b, one, &e)
 		return true, nil
@@ -41,31 +44,47 @@ func (r *republishing) addLast(b *batch, row source.Row, one *stream.Decision, l
 	return false, nil
 }
 
-// replay has the last message of b say what one said that is on the bus: another row has its entity
-// and its state since.
-func (b *batch) replay(said *lastMessage, id [16]byte) {
-	m, start := &b.messages[len(b.messages)-1], len(b.buf)
-	b.buf = append(b.buf, said.value...)
-	m.Value, m.ID, m.RowID = b.buf[start:len(b.buf):len(b.buf)], event.FormatID(id), said.row
-	if m.Bare != nil {
-		m.Bare.Time = said.time.UnixMilli()
+// addSaid adds the last message of an entity to b again, as the bus has it.
+func (m *builder) addSaid(b *batch, one *stream.Decision, said *lastMessage) error {
+	start := len(b.buf)
+	// That gives what all events of the table have.
+	buf, e, err := m.opts.Encoder.AppendAbsent(b.buf, event.Absent{Key: one.Entity, ID: said.row, Read: said.time})
+	if err != nil {
+		return err
 	}
+	b.buf = append(buf[:start], said.stored.Value...)
+	e.Op, e.Type, e.Reason, e.Unfit, e.Key = event.Modified, m.opts.Encoder.Type(event.Modified), "", "", bytes.Clone(one.Entity)
+	e.UUID, e.ID, e.Digest, e.Body = one.Known.Event, event.FormatID(one.Known.Event), one.Known.Digest, b.buf[start:len(b.buf):len(b.buf)]
+	m.send(b, &e, said.row, sink.FromRepublish)
+	to := &b.messages[len(b.messages)-1]
+	var f sink.Fields
+	f.Read(&said.stored)
+	if to.Format = said.format; f.Type != nil {
+		to.Type = string(f.Type)
+	}
+	if f.Version != nil {
+		to.Version, to.Schema = string(f.Version), string(f.Schema)
+	}
+	to.Form, to.Born = sink.ParseForm(f.Form)
+	if said.format == sink.FormatRow {
+		to.Bare = &sink.Bare{Time: said.time.UnixMilli(), Previous: said.previous}
+	}
+	m.publish(b, one, &e)
+	return nil
 }
 
 // lastMessage is what is read of the last message of an entity: its meta.time, the event that it
-// follows, and its row. Where that is not entry, the one of the entry, any more it has the value,
-// too.
+// follows, and its row. Where that is not entry, the one of the entry, any more, and of an entity
+// that a full list lacks, stored is the whole message.
 type lastMessage struct {
 	entry    uint64
 	time     time.Time
 	previous string
 	row      uint64
 	format   sink.Format
-	value    []byte
-	// dead says that the bus has refused the event, first that it has none of before. stored is the
-	// whole message of an entity that a full list lacks.
+	stored   sink.Stored
+	// dead says that the bus has refused the event, first that it has none of before.
 	dead, first bool
-	stored      sink.Stored
 }
 
 // lastBetween is how many others are read with them, and lastBetweenBytes about of which size.
@@ -127,25 +146,31 @@ func (r *republishing) readLast(ctx context.Context, tp string, at source.Range,
 			if string(f.Domain) != r.opts.Domain || string(f.Stream) != r.opts.Stream || string(f.Shard) != r.opts.Name {
 				return nil
 			}
-			if string(f.Type) == sink.DeadLetterType {
-				readDead(m, &f, last)
-				return nil
+			read, err := stream.ParseMessage(m)
+			id := read.Event
+			if read.Dead {
+				id = read.State.Event
 			}
-			id, err := f.ParseID()
-			wanted, is := last[id]
+			said, is := last[id]
 			if err != nil || !is {
 				return nil
 			}
-			said := lastMessage{entry: wanted.entry, format: bus.FormatOf(&f)}
+			said = lastMessage{entry: said.entry, row: read.Row, format: bus.FormatOf(&f), dead: read.Dead}
 			at, previous, ok := sink.TimeAndPreviousOf(m)
-			if said.row, err = f.ParseRowID(); err != nil || !ok {
+			switch {
+			case read.Dead:
+				document, err := sink.ParseDeadLetter(m.Value)
+				said.first, said.time = err == nil && document.Previous == "", time.UnixMilli(max(1, m.Time))
+			case !ok:
 				return nil
+			default:
+				said.time, said.previous = time.UnixMilli(at), previous
 			}
-			if said.time, said.previous = time.UnixMilli(at), previous; said.row != said.entry {
-				said.value = slices.Clone(m.Value)
-			}
-			if r.resting {
-				said.stored = cloneOf(m)
+			if said.row != said.entry || r.resting {
+				said.stored = sink.Stored{Value: bytes.Clone(m.Value), Headers: slices.Clone(m.Headers)}
+				for i := range said.stored.Headers {
+					said.stored.Headers[i].Value = bytes.Clone(m.Headers[i].Value)
+				}
 			}
 			last[id] = said
 			return nil
@@ -163,16 +188,4 @@ func (r *republishing) readLast(ctx context.Context, tp string, at source.Range,
 		span.From = next
 	}
 	return nil
-}
-
-// readDead notes in last that the bus has refused an event.
-func readDead(m *sink.Stored, f *sink.Fields, last map[[16]byte]lastMessage) {
-	state, _, err := f.ParseState(m)
-	said, is := last[state.Event]
-	if err != nil || !is {
-		return
-	}
-	document, err := sink.ParseDeadLetter(m.Value)
-	said.dead, said.first, said.time = true, err == nil && document.Previous == "", time.UnixMilli(max(1, m.Time))
-	last[state.Event] = said
 }

@@ -14,24 +14,11 @@ import (
 	"example.org/bridge/sink"
 )
 
-// lists does for a full list of the stream what is to be done of it beside the rows. It belongs to
-// the owner.
-type lists struct{ *nominations }
-
-func (r lists) active() bool {
-	list := r.opts.Feed.Lists().Last()
-	if !list.Running() {
-		return false
-	}
-	own := r.opts.Feed.Republish(r.opts.Name)
-	return list.List == "" || own == nil || own.List != list.List || r.opts.Feed.Lists().Leads(r.opts.Name)
-}
-
 // turn returns the request that a page of is to be published now, nil for none. Of a full list it
 // does what comes before the rows and behind them. Nothing of the shard is on its way.
 func (r *republishing) turn(ctx context.Context) (asked *stream.Republish, pause time.Duration, err error) {
 	lists := r.opts.Feed.Lists()
-	list, asked := lists.Last(), r.gaps.state.Republish()
+	list, asked := lists.Last(), r.opts.Feed.Republish(r.opts.Name)
 	leads := lists.Leads(r.opts.Name)
 	switch {
 	case asked.Running() && asked.List == "":
@@ -42,29 +29,27 @@ func (r *republishing) turn(ctx context.Context) (asked *stream.Republish, pause
 	case !list.Running():
 		return nil, 0, nil
 	case leads && r.opts.ListFault != "":
-		return nil, 1, r.lists.ended(ctx, list, stream.RepublishFailed, "a full list "+r.opts.ListFault)
+		return nil, 1, r.listEnded(ctx, list, stream.RepublishFailed, "a full list "+r.opts.ListFault)
 	case list.List == "" && leads:
-		return nil, 1, r.lists.begin(ctx, list)
+		return nil, 1, r.beginList(ctx, list)
 	case list.List == "":
-		return nil, againPause, nil
 	case asked == nil || asked.List != list.List:
-		// The table has come since the list began.
-		return nil, 1, r.lists.save(ctx, func() error { return lists.Begin(ctx, list.Number, list, r.opts.Name) })
+		return nil, 1, r.saveList(ctx, func() error { return lists.Begin(ctx, list.Number, list, r.opts.Name) })
 	case asked.Running():
 		return asked, 0, nil
 	case leads:
-		return nil, againPause, r.lists.end(ctx, list)
+		return nil, againPause, r.endList(ctx, list)
 	}
 	return nil, againPause, nil
 }
 
-func (r lists) save(ctx context.Context, change func() error) error {
+func (r *republishing) saveList(ctx context.Context, change func() error) error {
 	return r.reader.retrier.wait(owning, forEver, func() error { return r.reader.retrier.writeStore(ctx, owning, change) })
 }
 
-// begin sends the boundaries that begin a list. Its id is a stamp, which no message has. What is
-// made once they are acknowledged, and so lies behind them, has a higher stamp than the list.
-func (r lists) begin(ctx context.Context, list *stream.Republish) error {
+// beginList sends the boundaries that begin a list. Its id is a stamp, which no message has. What
+// is made once they are acknowledged, and so lies behind them, has a higher stamp than the list.
+func (r *republishing) beginList(ctx context.Context, list *stream.Republish) error {
 	epoch := r.opts.Recovery.Epoch()
 	begun := &stream.Republish{Epoch: epoch.Number(), List: fmt.Sprintf("%x-%x", epoch.Number(), epoch.Next(1))}
 	boundaries, tps, err := r.boundaries(ctx, sink.ListBegins, begun.List)
@@ -76,16 +61,16 @@ func (r lists) begin(ctx context.Context, list *stream.Republish) error {
 		return err
 	}
 	if refused != "" {
-		return r.ended(ctx, list, stream.RepublishFailed, refused)
+		return r.listEnded(ctx, list, stream.RepublishFailed, refused)
 	}
 	begun.TPs, begun.Seq = tps, epoch.Next(1)
 	r.opts.Logger.Info("a full list of the stream begins", "list", begun.List, "boundaries", len(boundaries))
-	return r.save(ctx, func() error { return r.opts.Feed.Lists().Begin(ctx, list.Number, begun, stream.ListName) })
+	return r.saveList(ctx, func() error { return r.opts.Feed.Lists().Begin(ctx, list.Number, begun, stream.ListName) })
 }
 
-// end sends the boundaries that end a list once all tables are published again, and all TPs are
+// endList sends the boundaries that end a list once all tables are published again, and all TPs are
 // those that it began in: else it begins again.
-func (r lists) end(ctx context.Context, list *stream.Republish) error {
+func (r *republishing) endList(ctx context.Context, list *stream.Republish) error {
 	state := stream.RepublishDone
 	left, why := r.opts.Feed.Lists().Unlisted(list)
 	if len(left) > 0 && why == "" {
@@ -107,22 +92,22 @@ func (r lists) end(ctx context.Context, list *stream.Republish) error {
 			state = stream.RepublishFailed
 		}
 	}
-	return r.ended(ctx, list, state, why)
+	return r.listEnded(ctx, list, state, why)
 }
 
-// ended notes that a list has ended or, with no state, begins again.
-func (r lists) ended(ctx context.Context, list *stream.Republish, state stream.RepublishState, why string) error {
+// listEnded notes that a list has ended or, with no state, begins again.
+func (r *republishing) listEnded(ctx context.Context, list *stream.Republish, state stream.RepublishState, why string) error {
 	if why != "" {
 		r.opts.Logger.Warn("a full list of the stream has failed", "list", list.List, "error", why)
 	} else {
 		r.opts.Logger.Info("a full list of the stream has ended", "list", list.List, "state", state)
 	}
-	return r.save(ctx, func() error { return r.opts.Feed.Lists().End(ctx, list.Number, state, why) })
+	return r.saveList(ctx, func() error { return r.opts.Feed.Lists().End(ctx, list.Number, state, why) })
 }
 
 // boundaries returns those of a list in each TP that takes messages of the stream, and the numbers
 // of these TPs. The error is a laterError where the bus does not tell now.
-func (r lists) boundaries(ctx context.Context, kind, id string) (boundaries []sink.Message, numbers []uint32, err error) {
+func (r *republishing) boundaries(ctx context.Context, kind, id string) (boundaries []sink.Message, numbers []uint32, err error) {
 	now := time.Now()
 	for _, destination := range r.opts.Lists {
 		var tps []sink.TP
@@ -164,7 +149,7 @@ func (r lists) boundaries(ctx context.Context, kind, id string) (boundaries []si
 
 // publishAll sends them, which catch-up reads as messages of others, until all of them are
 // acknowledged. It returns why the bus refuses one for good.
-func (r lists) publishAll(ctx context.Context, boundaries []sink.Message) (refused string, err error) {
+func (r *republishing) publishAll(ctx context.Context, boundaries []sink.Message) (refused string, err error) {
 	var outcome sink.Outcome
 	err = r.reader.retrier.wait(owning, forEver, func() (err error) {
 		outcome, err = r.opts.Sink.Publish(ctx, boundaries)

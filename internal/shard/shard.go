@@ -28,8 +28,10 @@ type Shard struct {
 	// halt ends the shard for good, pausing the reads of an attempt.
 	halt    ending
 	pausing pausing
-	// republish has an element where what is to be published again has changed.
+	// republish has an element where what is to be published again has changed; interrupt ends the
+	// condition that runs, nil while none does.
 	republish chan struct{}
+	interrupt atomic.Pointer[context.CancelFunc]
 	// unresolved says that the bus may have messages that the store does not know of (rule 9).
 	unresolved bool
 	// dry says that the shard does not run, and serves a dry run.
@@ -295,9 +297,7 @@ func (s *Shard) newOwner(entities *entities, publishedRows *publishedRows) *owne
 		s.gaps.changes = o.changes
 	}
 	o.nominations = s.newNominations(entities, publishedRows, o.handOver)
-	o.republish = &republishing{
-		nominations: o.nominations, lists: lists{o.nominations}, asked: s.republish, next: time.NewTimer(0), most: againRows,
-	}
+	o.republish = &republishing{nominations: o.nominations, asked: s.republish, interrupt: &s.interrupt, next: time.NewTimer(0), most: againRows}
 	return o
 }
 

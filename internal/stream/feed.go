@@ -211,8 +211,8 @@ func (c *change) make() error {
 			one, err = s.flush(now)
 		}
 		c.Shards, errs = append(c.Shards, one), append(errs, c.unread(err))
-		if again, changed := s.flushAgain(store.Key{Stream: c.feed.opts.Stream, Shard: name}, now); changed {
-			c.Shards = append(c.Shards, again)
+		if s.again != nil {
+			c.Shards = append(c.Shards, s.again.Change(store.Key{Stream: c.feed.opts.Stream, Shard: name}, now))
 		}
 	}
 	return errors.Join(errs...)
@@ -312,8 +312,8 @@ func (f *Feed) open(ctx context.Context, name string, s *ShardState) error {
 	defer s.mu.Unlock()
 	s.unread = s.unread || s.running && s.progress.Err() != nil
 	s.progress, s.stale, s.schemaRead = p, false, false
-	s.again, s.againChanged = republish, false
-	s.shown.Store(republish.Clone())
+	s.again = nil
+	s.republish.Store(republish)
 	return nil
 }
 

@@ -51,7 +51,7 @@ func (l *Lists) Leads(name string) bool { return l.feed.opts.Shards[0].Name == n
 // that does not go on.
 func (l *Lists) Unlisted(list *Republish) (left []string, failed string) {
 	for name, s := range l.feed.shards {
-		own := s.shown.Load()
+		own := s.republish.Load()
 		if own == nil || own.List != list.List || own.Running() {
 			left = append(left, name)
 		} else if own.State != RepublishDone {
@@ -64,7 +64,7 @@ func (l *Lists) Unlisted(list *Republish) (left []string, failed string) {
 
 // Begin has the tables publish for a list that was asked for under a number: its boundaries are
 // on the bus. With the name of a table it is that one alone, which has come since. It returns once
-// that is durable.
+// that is durable: what a table then publishes is known to be of the list after a kill.
 func (l *Lists) Begin(ctx context.Context, number uint64, begun *Republish, table string) error {
 	tables := []string{table}
 	if table == ListName {
@@ -104,7 +104,7 @@ func (l *Lists) change(ctx context.Context, tables []string, number uint64, chan
 		if !list.Running() || list.Number != number {
 			return nil, nil
 		}
-		return change(table, list, last.Clone()), nil
+		return change(table, list, last), nil
 	})
 	if err == nil {
 		err = l.feed.opts.Committer.Sync(ctx, &store.Batch{})

@@ -139,16 +139,6 @@ func (r *Republish) Change(table store.Key, now time.Time) store.ShardChange {
 // Running reports whether something is left to be done. r may be nil.
 func (r *Republish) Running() bool { return r != nil && r.State == Republishing }
 
-// Clone returns a copy that later changes of r do not change; nil of nil.
-func (r *Republish) Clone() *Republish {
-	if r == nil {
-		return nil
-	}
-	c := *r
-	c.noted = slices.Clone(r.noted)
-	return &c
-}
-
 // Behind has r be the next request behind before, which may be nil.
 func (r *Republish) Behind(before *Republish) {
 	if r.Number = uint64(r.Asked.UnixMilli()); before != nil {
@@ -242,28 +232,15 @@ func (r *Republish) Cancel(now time.Time) bool {
 	return true
 }
 
-func (s *ShardState) flushAgain(table store.Key, now time.Time) (c store.ShardChange, changed bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if !s.againChanged {
-		return c, false
+func (s *ShardState) changeAgain(change func(*Republish) bool) {
+	next := s.again
+	if was := s.republish.Load(); next == nil && was != nil {
+		next = new(Republish)
+		*next = *was
 	}
-	s.againChanged = false
-	return s.again.Change(table, now), true
-}
-
-// Republish returns what was asked to be published again, nil for nothing.
-func (s *ShardState) Republish() *Republish {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.again.Clone()
-}
-
-// Republishes reports whether something is left of that.
-func (s *ShardState) Republishes() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.again.Running()
+	if next != nil && change(next) {
+		s.again = next
+	}
 }
 
 // ChangeRepublish has change make a new request of the last one of each table, nil for none. It
@@ -291,20 +268,13 @@ func (f *Feed) ChangeRepublish(ctx context.Context, tables []string, change func
 		}
 		for table, next := range changed {
 			if table == ListName {
-				f.lists.last.Store(next.Clone())
+				f.lists.last.Store(next)
 				continue
 			}
-			f.state(table).setAgain(next)
+			f.state(table).republish.Store(next)
 		}
 		return nil
 	})
-}
-
-func (s *ShardState) setAgain(r *Republish) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.again, s.againChanged = r, false
-	s.shown.Store(r.Clone())
 }
 
 // OpenRepublish has what the store says be known of a shard that does not run yet. It waits for
@@ -312,18 +282,12 @@ func (s *ShardState) setAgain(r *Republish) {
 func (f *Feed) OpenRepublish(ctx context.Context, name string) error {
 	asked, err := LoadRepublish(ctx, f.opts.Store, store.Key{Stream: f.opts.Stream, Shard: name})
 	if err == nil {
+		f.shards[name].republish.CompareAndSwap(nil, asked)
 		err = f.lists.Open(ctx)
-	}
-	s := f.shards[name]
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if err == nil && s.again == nil {
-		s.again = asked
-		s.shown.Store(asked.Clone())
 	}
 	return err
 }
 
 // Republish returns what was asked to be published again of a shard of the configuration, nil for
 // nothing. It waits for nobody, so a status may ask under a lock. It must not be changed.
-func (f *Feed) Republish(name string) *Republish { return f.shards[name].shown.Load() }
+func (f *Feed) Republish(name string) *Republish { return f.shards[name].republish.Load() }

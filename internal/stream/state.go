@@ -32,12 +32,11 @@ type ShardState struct {
 	// under it but a read of the store.
 	mu       sync.Mutex
 	progress *Progress
-	// again is what was asked to be published again, nil for nothing; againChanged says that the
-	// next change saves it. Both are as of when the progress was opened, and guarded by mu.
-	again        *Republish
-	againChanged bool
-	// shown is again as the store has it, for those who must not wait for mu. Nobody changes it.
-	shown atomic.Pointer[Republish]
+	// republish is what was asked to be published again, as the store has it, nil for nothing: for
+	// those who must not wait for mu. Nobody changes it. again is what the change that is being
+	// made makes of it, nil where that leaves it.
+	republish atomic.Pointer[Republish]
+	again     *Republish
 	// unread says that the owner has met a part that could not be read: what it has decided by the
 	// progress does not count.
 	unread bool
@@ -95,8 +94,8 @@ func (s *ShardState) Err() error {
 func (s *ShardState) note(m *Message) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if m.Origin == sink.FromRepublish && s.again.Note(m.Row, m.Key, &m.State) {
-		s.againChanged = true
+	if m.Origin == sink.FromRepublish && s.republish.Load().Running() {
+		s.changeAgain(func(r *Republish) bool { return r.Note(m.Row, m.Key, &m.State) })
 	}
 	if s.progress.Note(m.Row, m.Origin, &m.State); !s.running {
 		s.noteSchema(m)
@@ -129,7 +128,9 @@ func (s *ShardState) advance(r *Read) (c store.ShardChange, err error) {
 	if due := s.demands.Load() > max(s.granted.Load(), r.Compared); due || r.Compared > 0 {
 		s.progress.SetReconcileDue(due)
 	}
-	s.againChanged = s.again.Advance(r.Republished, r.Now) || s.againChanged
+	if r.Republished != nil {
+		s.changeAgain(func(asked *Republish) bool { return asked.Advance(r.Republished, r.Now) })
+	}
 	c, r.Found, err = s.progress.Advance(r)
 	c.Parts = append(c.Parts, r.Parts...)
 	return c, err
@@ -140,8 +141,9 @@ func (s *ShardState) saved() {
 	defer s.mu.Unlock()
 	s.progress.Saved()
 	s.schemaRead = false
-	if s.shown.Load().Running() || s.again.Running() {
-		s.shown.Store(s.again.Clone())
+	if s.again != nil {
+		s.republish.Store(s.again)
+		s.again = nil
 	}
 	if s.running && s.progress.State().ReconcileDue && !s.isDue() {
 		// By a message that was read.
