@@ -13,26 +13,6 @@ import (
 	"unicode/utf8"
 )
 
-// SetRoles sets the indexes of the columns that spec names. Index returns that of the column that a
-// role names; it is not asked for "".
-func (c *Columns) SetRoles(spec Spec, index func(name string) int) {
-	at := func(name string) int {
-		if name == "" {
-			return -1
-		}
-		return index(name)
-	}
-	c.IDFormat = spec.IDFormat
-	c.ID, c.Created, c.Modified, c.Deleted = at(spec.ID), at(spec.Created), at(spec.Modified), at(spec.Deleted)
-	c.Key = nil
-	for _, key := range spec.Key {
-		c.Key = append(c.Key, at(key))
-	}
-	if len(c.Key) == 0 {
-		c.Key = []int{c.ID}
-	}
-}
-
 // Changes returns the differences from c to now as log attributes: the names of columns added,
 // dropped and altered.
 func (c *Columns) Changes(now *Columns) []any {

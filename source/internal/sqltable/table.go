@@ -173,14 +173,25 @@ func (t *Table) Pick(spec source.Spec) (columns *source.Columns, from []int) {
 	for _, r := range spec.Roles() {
 		wanted[t.At(r.Column)] = true
 	}
-	columns = &source.Columns{NameCase: t.NameCase}
+	columns = &source.Columns{NameCase: t.NameCase, IDFormat: spec.IDFormat}
 	for i, column := range t.Columns {
 		if wanted[i] {
 			columns.List, from = append(columns.List, column.Column), append(from, i)
 		}
 	}
-	at := func(name string) int { return slices.Index(from, t.At(name)) }
-	columns.SetRoles(spec, at)
+	at := func(name string) int {
+		if name == "" {
+			return -1
+		}
+		return slices.Index(from, t.At(name))
+	}
+	columns.ID, columns.Created, columns.Modified, columns.Deleted = at(spec.ID), at(spec.Created), at(spec.Modified), at(spec.Deleted)
+	for _, key := range spec.Key {
+		columns.Key = append(columns.Key, at(key))
+	}
+	if len(columns.Key) == 0 {
+		columns.Key = []int{columns.ID}
+	}
 	columns.CreatedMoves = spec.Created != "" && t.Columns[t.At(spec.Created)].Moves
 	if proof, _ := t.Proof(spec.Key); spec.UniqueKey && len(spec.Key) > 0 && proof != nil {
 		for _, part := range proof.Columns {
