@@ -52,11 +52,11 @@
 // again every [Options.RefreshEvery], ten times as seldom while only the head of the table is read,
 // and at once when a page fails on a column or does not prove that the columns are what they were.
 // The proof comes with the statement of the page: the types of its result, also of columns that are
-// read by an expression; `SELECT *` in a part without rows, which the server refuses once a column
-// is added; and an answer about LONGTEXT columns of MariaDB, whose JSON is a LONGTEXT with a CHECK
-// (documents). Values come as the row after ALTER TABLE has them, with the first page. A login with
-// SELECT on single columns sees only those, in the same form, and an added one within RefreshEvery
-// of its grant.
+// read by an expression; no NULL in a column that is NOT NULL; `SELECT *` in a part without rows,
+// which the server refuses once a column is added; and an answer about LONGTEXT columns of MariaDB,
+// whose JSON is a LONGTEXT with a CHECK (documents). Values come as the row after ALTER TABLE has
+// them, with the first page. A login with SELECT on single columns sees only those, in the same
+// form, and an added one within RefreshEvery of its grant.
 //
 // Values have the normal form of source.Kind. FLOAT is read as DOUBLE because the server would
 // round its text to six digits. Rows with an id of 0 or below are not read.

@@ -236,6 +236,10 @@ func (s *shard) appendRow(row []driver.Value, p *source.Page) error {
 	for i, v := range row {
 		switch v := v.(type) {
 		case nil:
+			if s.shape.columns.List[i].NotNull && s.doubted != s.shape {
+				s.doubted = s.shape
+				return errStale
+			}
 		case []byte:
 			if s.masks != nil {
 				v = s.masks.Hide(i, v)
@@ -327,11 +331,11 @@ func (s *shard) checkTypes(rows driver.Rows) error {
 	}
 	s.reader.types = b
 	switch {
-	case s.types == nil && !fit && !s.doubted:
-		s.doubted = true
+	case s.types == nil && !fit && s.doubted != s.shape:
+		s.doubted = s.shape
 		return errStale
 	case s.types == nil:
-		s.types, s.doubted = bytes.Clone(b), false
+		s.types = bytes.Clone(b)
 	case !bytes.Equal(s.types, b):
 		return errStale
 	}

@@ -35,10 +35,10 @@ type shard struct {
 	refreshed time.Time
 	// narrow says that the login may read single columns only.
 	narrow bool
-	// types are the result types of the first page with the shape, nil before it; doubted says that
-	// one did not fit the shape.
+	// types are the result types of the first page with the shape, nil before it; doubted is the
+	// shape that is read again because a page did not fit it.
 	types   []byte
-	doubted bool
+	doubted *shape
 
 	reader pageReader
 	// answered is the server of the last page; until pagesUntil the shard reads no heads.
