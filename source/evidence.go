@@ -48,9 +48,6 @@ type Traits struct {
 	// elsewhere.
 	Writer    bool
 	WriterWhy string
-	// ModifiedIndexed says that an index begins with the MODIFIED column, or that Columns.ByID is
-	// set, so that ReadChanges works.
-	ModifiedIndexed bool
 	// LockWait is how long a statement may wait for a lock between allocating its id and inserting
 	// the row; 0 if unknown.
 	LockWait time.Duration

@@ -115,9 +115,10 @@ type Columns struct {
 	// CreatedMoves says that the database changes CREATED when a row is updated.
 	CreatedMoves bool
 	// IDFormat is that of the spec. ByID says that the second cursor goes by the id: it holds a
-	// time, and no index begins with MODIFIED.
-	IDFormat IDFormat
-	ByID     bool
+	// time, and no index begins with MODIFIED. Indexed says that ByID is set or that there is such
+	// an index, so that ReadChanges works.
+	IDFormat      IDFormat
+	ByID, Indexed bool
 }
 
 // Cursor returns the column that the second cursor goes by, false where there is none.

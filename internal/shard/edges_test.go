@@ -127,8 +127,9 @@ func TestLookBack(t *testing.T) {
 		"two changes of a row within the same second are both seen": `
 			look-back 3s; row a 1 0 now; run; said Added a=1; moment; wait 1s; update 1 a 2 0 @second; said Modified a=2;
 			wait 100ms; update 1 a 3 0 @second; said Modified a=3`,
-		"an index that is dropped ends the cursor, not the shard": `
-			row a 1 0 now; run; said Added a=1; drop-index; row b 1 0 now; said Added b=1; is running`,
+		"an index that is dropped ends the cursor, not the shard, until there is one again": `
+			row a 1 0 now; run; said Added a=1; drop-index; row b 1 0 now; said Added b=1; is running; wait 2s;
+			update 1 a 2 0 now; wait 1m; said; make-index; said Modified a=2`,
 	})
 
 	instantly(t, "a second cursor whose column was altered begins again and holds nothing up", func(t *testing.T) {

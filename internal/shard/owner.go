@@ -138,13 +138,18 @@ func (o *owner) poll(ctx context.Context) (more bool, err error) {
 
 // follow looks at most once a poll for rows that were modified in place.
 func (o *owner) follow(ctx context.Context) error {
-	c := o.changes
 	columns := o.reader.columns
-	if c == nil || columns == nil || time.Since(c.poll.began) < o.opts.PollInterval {
+	if o.entities == nil || columns == nil {
 		return nil
 	}
+	if o.changes == nil && columns.Indexed {
+		// The index may have come since, or come back.
+		o.changes = newChanges(o.gaps, o.pace, o.gaps.stored().Cursor, o.entities.formersWait)
+		o.gaps.changes = o.changes
+	}
+	c := o.changes
 	column, ok := columns.Cursor()
-	if !ok {
+	if c == nil || !ok || time.Since(c.poll.began) < o.opts.PollInterval {
 		return nil
 	}
 	// A change of a row that is on its way would be left to the tail.

@@ -292,10 +292,7 @@ func (s *Shard) newOwner(entities *entities, publishedRows *publishedRows) *owne
 		opts: &s.opts, status: &s.status, reader: s.reader, server: s.server, gaps: s.gaps, tail: s.tail, builder: s.builder,
 		tailLog: s.tailLog, pace: &s.pace, publishedRows: publishedRows, entities: entities, nominator: s.nominator,
 	}
-	if s.gaps.changes = nil; entities != nil && s.server.traits.ModifiedIndexed {
-		o.changes = newChanges(s.gaps, &s.pace, s.gaps.stored().Cursor, entities.formersWait)
-		s.gaps.changes = o.changes
-	}
+	s.gaps.changes = nil
 	o.nominations = s.newNominations(entities, publishedRows, o.handOver)
 	o.republish = &republishing{nominations: o.nominations, asked: s.republish, interrupt: &s.interrupt, next: time.NewTimer(0), most: againRows}
 	return o

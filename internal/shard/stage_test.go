@@ -152,8 +152,8 @@ func (s *stage) onTable(name string, w []string) bool {
 	case "set-back": // TIME, of the database's clock
 		d := s.Duration(w[0])
 		s.table.Clock = func() time.Time { return time.Now().Add(-d) }
-	case "drop-index":
-		s.table.DropIndex()
+	case "drop-index", "make-index":
+		s.table.Index(name == "make-index")
 	case "away", "missing": // at N reads, or for ever
 		n, err := -1, map[string]error{"away": errAway, "missing": source.ErrMissing}[name]
 		if len(w) > 0 {

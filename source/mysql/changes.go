@@ -20,8 +20,8 @@ func (s *shard) ReadChanges(ctx context.Context, q source.ChangeQuery, c *source
 
 func (s *shard) readChanges(ctx context.Context, session conn, q source.ChangeQuery, c *source.Changes) error {
 	*c = source.Changes{List: c.List[:0]}
-	column, ok := s.shape.columns.Cursor()
-	if !ok || s.shape.modified == "" && column.Format == "" {
+	column, _ := s.shape.columns.Cursor()
+	if !s.shape.columns.Indexed {
 		return sqltable.NoModified(s.spec, "an administrator", s.createModifiedIndex(s.spec.Modified))
 	}
 	id, by := s.shape.id(), s.shape.modified

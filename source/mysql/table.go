@@ -84,6 +84,7 @@ func (t *inspection) compose(index *sqltable.Index) *shape {
 		sh.modified = modified.Name
 	}
 	sh.columns.ByID = sh.ids.Format.HasTime() && sh.modified == ""
+	sh.columns.Indexed = sh.columns.ByID || sh.modified != ""
 	return sh
 }
 

@@ -40,7 +40,6 @@ func (s *shard) Traits(ctx context.Context) (source.Traits, error) {
 	t.Server = of.identity
 	t.Writer, t.WriterWhy = of.writer()
 	t.Uncommitted, t.Evidence, t.EvidenceWhy = of.evidence(create, s.shape.index == "PRIMARY")
-	t.ModifiedIndexed = s.shape.modified != "" || s.shape.columns.ByID
 	if seconds, err := strconv.Atoi(of.variables["innodb_lock_wait_timeout"]); err == nil {
 		t.LockWait = time.Duration(seconds) * time.Second
 	}

@@ -127,8 +127,8 @@ func testFormat(t *testing.T, s source.Shard, names []string) {
 
 func testFormatChanges(t *testing.T, s source.Shard, c source.IDColumn, whole *source.Page) {
 	traits, err := s.Traits(t.Context())
-	if err != nil || traits.ModifiedIndexed != c.Format.HasTime() {
-		t.Fatalf("%s: indexed %t, %v", c.Format, traits.ModifiedIndexed, err)
+	if err != nil || whole.Columns.Indexed != c.Format.HasTime() {
+		t.Fatalf("%s: indexed %t, %v", c.Format, whole.Columns.Indexed, err)
 	}
 	if !c.Format.HasTime() {
 		must.Fail(t, s.ReadChanges(t.Context(), source.ChangeQuery{Limit: 9}, new(source.Changes)), source.ErrUnfit)

@@ -165,7 +165,7 @@ func (s *shard) Traits(ctx context.Context) (source.Traits, error) {
 		Writer:      true, WriterWhy: "the application writes to this file",
 	}
 	err := s.run(ctx, "ask about the indexes of "+s.spec.Table, func(_ context.Context, c *session) error {
-		t.Server, t.ModifiedIndexed = c.identity, s.shape.modified.by != "" || s.shape.columns.ByID
+		t.Server = c.identity
 		return nil
 	})
 	return t, err

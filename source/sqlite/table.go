@@ -107,6 +107,7 @@ func (s *shard) readShape(ctx context.Context, c *session) (*shape, source.Masks
 		columns.ByID = false
 		sh.modified = modifiedOrder{by(modified), quoteName(s.spec.Modified) + " COLLATE " + quoteName(modified.Columns[0].Collation)}
 	}
+	columns.Indexed = columns.ByID || sh.modified.by != ""
 	return sh, s.spec.Mask(columns), nil
 }
 

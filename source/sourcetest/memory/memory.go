@@ -24,7 +24,7 @@ type Table struct {
 	// Repeated says that no unique index proves that a key is a single row's, unless the id is the
 	// key.
 	Repeated bool
-	// Unindexed says that MODIFIED has no index; DropIndex has it so later on.
+	// Unindexed says that MODIFIED has no index; Index changes that later on.
 	Unindexed bool
 
 	// view is the table as its own spec shows it.
@@ -32,7 +32,7 @@ type Table struct {
 
 	mu   sync.Mutex
 	list []source.Column
-	// version counts the changes of list.
+	// version counts the changes of list and index.
 	version  int
 	rows     []row
 	next     uint64
@@ -97,10 +97,11 @@ func (t *Table) identity() string {
 	return t.server
 }
 
-// DropIndex drops the index of MODIFIED.
-func (t *Table) DropIndex() {
+// Index makes or drops the index of MODIFIED.
+func (t *Table) Index(on bool) {
 	defer t.locked()()
-	t.Unindexed = true
+	t.Unindexed = !on
+	t.version++
 }
 
 // Reads returns how often Read was called.

@@ -43,6 +43,7 @@ func (v *view) refresh() error {
 		own.Columns = append(own.Columns, sqltable.Column{Column: column})
 	}
 	c, pick := own.Pick(v.spec)
+	c.Indexed = v.spec.Modified != "" && !t.Unindexed
 	v.columns, v.pick, v.masks, v.version = c, pick, v.spec.Mask(c), t.version
 	for i, name := range v.spec.Key {
 		if v.spec.UniqueKey && c.List[c.Key[i]].Kind == source.Float {
@@ -178,7 +179,7 @@ func (v *view) ReadChanges(ctx context.Context, q source.ChangeQuery, c *source.
 	if err := v.refresh(); err != nil {
 		return err
 	}
-	if !v.indexed() {
+	if !v.columns.Indexed {
 		return fmt.Errorf("%w: no index begins with MODIFIED", source.ErrUnfit)
 	}
 	c.Now, c.Server = t.Clock().UTC(), t.identity()
@@ -211,8 +212,6 @@ func (v *view) ReadChanges(ctx context.Context, q source.ChangeQuery, c *source.
 	return nil
 }
 
-func (v *view) indexed() bool { return v.spec.Modified != "" && !v.table.Unindexed }
-
 // Traits implements source.IDReader: a table in memory shows its open rows.
 func (v *view) Traits(context.Context) (source.Traits, error) {
 	t := v.table
@@ -220,7 +219,7 @@ func (v *view) Traits(context.Context) (source.Traits, error) {
 	traits := source.Traits{
 		Server: t.identity(), Uncommitted: true,
 		Order: source.OrderStrict, OrderWhy: "one counter", Evidence: true, EvidenceWhy: "open rows are shown",
-		Writer: true, WriterWhy: "there is one server", ModifiedIndexed: v.indexed(),
+		Writer: true, WriterWhy: "there is one server",
 	}
 	if t.replica {
 		traits.Evidence, traits.EvidenceWhy = false, "a replica shows no open rows"
