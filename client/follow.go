@@ -105,12 +105,18 @@ func (c *copying) begin(tps int) (first uint32) {
 	return c.fold.register(tps)
 }
 
-// counted says that the copy has not caught up before the end of tp.
+// follow reads tp, to the end that it has now in a slot; counted says that the copy has not caught
+// up before.
 func (c *copying) follow(ctx context.Context, tp bus.TP, number uint32, counted bool) {
 	c.known[tp.Name] = known{tp, number}
 	r := &following{copying: c, tp: tp, number: number, parser: newParser(&c.t.o), next: tp.First}
 	c.group.Go(func() error {
-		if err := r.toEnd(ctx); err != nil {
+		release, err := backoff.Acquire(ctx, c.slots)
+		if err != nil {
+			return err
+		}
+		err = r.read(ctx, tp.End)
+		if release(); err != nil {
 			return err
 		}
 		if counted {
@@ -228,16 +234,6 @@ type following struct {
 	next   uint64
 	// unread is why a message of the stream cannot be understood.
 	unread error
-}
-
-// toEnd reads to the end that the TP had when the copy began.
-func (r *following) toEnd(ctx context.Context) error {
-	release, err := backoff.Acquire(ctx, r.slots)
-	if err != nil {
-		return err
-	}
-	defer release()
-	return r.read(ctx, r.tp.End)
 }
 
 // read reads below an offset, for ever over outages.

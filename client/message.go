@@ -118,24 +118,19 @@ func (p *parser) parse(stored *bus.Stored) (found, error) {
 	if f.State == nil {
 		return stateless, nil
 	}
-	return ours, p.state(&f)
-}
-
-func (p *parser) state(f *bus.Fields) (err error) {
-	var s bus.State
-	s, p.m.key, err = f.ParseState(p.m.stored)
+	s, key, err := f.ParseState(stored)
 	if errors.Is(err, bus.ErrNewerForm) {
-		return fmt.Errorf("%w: update this program", err)
+		err = fmt.Errorf("%w: update this program", err)
 	}
 	if err != nil {
-		return err
+		return ours, err
 	}
-	if p.byTable {
-		p.m.key = slices.Concat(f.Shard, []byte(" "), p.m.key)
+	if p.m.key = key; p.byTable {
+		p.m.key = slices.Concat(f.Shard, []byte(" "), key)
 	}
 	p.m.stamp, p.m.hash = stamp{s.Epoch, s.Seq}, s.Hash
-	p.m.deleted = p.m.stored.Value == nil || s.Kind != bus.StateLive
-	return nil
+	p.m.deleted = stored.Value == nil || s.Kind != bus.StateLive
+	return ours, nil
 }
 
 // kindOf returns the kind of a message. It allocates nothing for one that was met before.
