@@ -25,7 +25,7 @@ type Server struct {
 	KeyBinding string
 }
 
-const keyOrID = "The key of the entity; of a stream without KEY the id of the row."
+const keyOrID = "The key of the entity; of a stream without KEY the id of the row, which rows of other tables may have, too."
 
 // document is an AsyncAPI document, version 3.0.0. https://www.asyncapi.com/docs/reference
 type document struct{ channels, operations, messages object }
@@ -57,7 +57,8 @@ func AsyncAPI(domain string, servers []Server, streams []Stream) ([]byte, error)
 		"info": object{
 			"title": "Events of " + domain, "version": version,
 			"description": "Rows of SQL tables as Eiffel events, published by bridge. A message may come again with the same " + sink.HeaderID +
-				"; the events of an entity come in their order.",
+				"; the events of an entity come in their order. Skip messages without the header " + sink.HeaderStream +
+				". One without a value says that its entity is deleted.",
 		},
 		"defaultContentType": sink.ContentType, "channels": d.channels, "operations": d.operations, "components": object{"messages": d.messages},
 	}
