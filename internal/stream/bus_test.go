@@ -69,7 +69,12 @@ func (b *bus) append(tp string, m sink.Stored) uint64 {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	l := b.logs[tp]
-	m.Offset = l.end()
+	m.Offset, m.Destination = l.end(), tp
+	for topic, tps := range b.topics {
+		if slices.Contains(tps, tp) {
+			m.Destination = topic
+		}
+	}
 	l.messages = append(l.messages, m)
 	b.wake()
 	return m.Offset
