@@ -205,7 +205,7 @@ func (s *Stream) agreed() map[string]string {
 		"STALE_AFTER": text(s.StaleAfter, s.StaleAfter == 0), "DELETED": deletionText(s), "FILTER": s.Filter, "DESTINATION": s.Destination, "FAMILY": s.Family, "TAG": s.Tag,
 		"PAYLOAD": s.Payload, "HEADERS": strings.Join(s.HeaderColumns, ","), "DESTINATIONS": strings.Join(s.Bounds, ","),
 		"START":      text(s.Start, s.Start == Start{}),
-		"GAP_POLICY": s.GapPolicy, "ID_ORDER": s.IDOrder,
+		"GAP_POLICY": s.GapPolicy, "ID_ORDER": s.IDOrder, "RECONCILE_MAX_DELETES": fmt.Sprintf("%v%%", 100*float64(s.ReconcileMaxDeletes)),
 		"KAFKA_TOMBSTONES": s.KafkaTombstones, "DEAD_LETTER": s.DeadLetter, "ON_BAD_VALUE": s.OnBadValue, "ON_SCHEMA_CHANGE": s.OnSchemaChange, "TIME_ZONE": s.TimeZone.Location.String(),
 	}
 }

@@ -189,8 +189,18 @@ type Claim struct {
 	Refused bool `json:"refused,omitempty"`
 	// Left says that the member works no more and left in order.
 	Left bool `json:"left,omitempty"`
-	// Settings must be the same for all members.
+	// Settings must be the same for all members, Later for those that have it: a former version
+	// does not know what is in it.
 	Settings Settings `json:"settings,omitempty"`
+	Later    Settings `json:"later"`
+}
+
+func (c *Claim) differing(other *Claim) []string {
+	names := c.Settings.Differing(other.Settings)
+	if c.Later != nil && other.Later != nil {
+		names = append(names, c.Later.Differing(other.Later)...)
+	}
+	return names
 }
 
 // Settings has a hash of each setting that members must agree on, by its variable. One that is not

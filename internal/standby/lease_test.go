@@ -1,6 +1,8 @@
 package standby_test
 
 import (
+	"context"
+	"log/slog"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -8,6 +10,7 @@ import (
 
 	"example.org/bridge/internal/standby"
 	"example.org/bridge/internal/standby/standbytest"
+	"example.org/bridge/tests/must"
 )
 
 const timeout = 10 * time.Second
@@ -42,4 +45,26 @@ func TestLease(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestAFormerVersion lacks a setting in its claim, and is no other configuration for that.
+func TestAFormerVersion(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		entries := new(standbytest.Entries)
+		_, err := standbytest.NewRegister(entries).Put(t.Context(), standby.Work, []byte(`{"member":"former","settings":{"ONE":"1"}}`), 0)
+		must.OK(t, err)
+		m := standby.New(standby.Options{
+			Elector: standby.NewLease(standbytest.NewRegister(entries), timeout), Member: "newer", Timeout: timeout, Ready: func() bool { return true },
+			Settings: standby.Settings{"ONE": "1", "S_RECONCILE_MAX_DELETES": "2"}, Log: slog.New(slog.DiscardHandler), Fault: func(error) {},
+		})
+		ctx, leave := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- m.Run(ctx) }()
+		time.Sleep(timeout / 2)
+		if s := m.Status(); s.Claim.Member != "former" || len(s.Differing) > 0 {
+			t.Errorf("it differs by %v from %+v", s.Differing, s.Claim)
+		}
+		leave()
+		must.OK(t, <-ended)
+	})
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -13,6 +14,7 @@ import (
 
 	"example.org/bridge/client/backoff"
 	"example.org/bridge/internal/null"
+	"example.org/bridge/internal/option"
 )
 
 var (
@@ -94,7 +96,9 @@ type Member struct {
 
 // New returns a member; Run begins it.
 func New(o Options) *Member {
-	return &Member{opts: o, elected: make(chan struct{}), self: Claim{Member: o.Member, Host: o.Host, Settings: o.Settings}}
+	m := &Member{opts: o, elected: make(chan struct{}), self: Claim{Member: o.Member, Host: o.Host}}
+	m.Agree(o.Settings)
+	return m
 }
 
 // Listens sets the Addr of the member's claim, and whether it speaks TLS there. It is called before
@@ -105,7 +109,14 @@ func (m *Member) Listens(addr string, tls bool) { m.self.Addr, m.self.TLS = addr
 func (m *Member) Agree(settings Settings) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.self.Settings = settings
+	m.self.Settings, m.self.Later = maps.Clone(settings), make(Settings)
+	maps.DeleteFunc(m.self.Settings, func(name, hash string) bool {
+		later := strings.HasSuffix(name, "_"+string(option.ReconcileMaxDeletes))
+		if later {
+			m.self.Later[name] = hash
+		}
+		return later
+	})
 }
 
 // Elected is closed when this process is to work. It works until Run returns.
@@ -245,7 +256,7 @@ func (m *Member) differing() []string {
 	if m.works() || m.other.Member == "" || time.Since(m.heard) >= refusedTimeouts*m.opts.Timeout {
 		return nil
 	}
-	return m.self.Settings.Differing(m.other.Settings)
+	return m.self.differing(&m.other)
 }
 
 // Status is what a process knows of its standby group.
@@ -317,7 +328,7 @@ func (m *Member) waiting() []Waiting {
 		}
 		w := Waiting{c.Member, c.Host, c.Addr, c.Ready, []string{}}
 		if works.Member != "" && c.Refused {
-			w.Differing = append(w.Differing, c.Settings.Differing(works.Settings)...)
+			w.Differing = append(w.Differing, c.differing(&works)...)
 		}
 		waiting = append(waiting, w)
 	}

@@ -97,7 +97,8 @@ func (g *Group) Step(ctx context.Context, self standby.Claim) (standby.Claim, ti
 
 // changed reports whether our claim has changed since we joined: all members then join once more.
 func (g *Group) changed(self *standby.Claim) bool {
-	return g.joinedWith.Ready != self.Ready || g.joinedWith.Refused != self.Refused || !maps.Equal(g.joinedWith.Settings, self.Settings)
+	was := &g.joinedWith
+	return was.Ready != self.Ready || was.Refused != self.Refused || !maps.Equal(was.Settings, self.Settings) || !maps.Equal(was.Later, self.Later)
 }
 
 func removed(err error) bool {

@@ -238,7 +238,7 @@ func succession(t *testing.T, g *group) {
 // agreement has two members change their settings, one after the other: the one that waits is
 // refused in between, and again once the one that works has further ones.
 func agreement(t *testing.T, g *group) {
-	settings := func(value string) standby.Settings { return standby.Settings{"ONE": value} }
+	settings := func(value string) standby.Settings { return standby.Settings{"S_RECONCILE_MAX_DELETES": value} }
 	a := g.join("a", true, settings("1"))
 	g.eventually(4*g.o.Timeout, "the first one works", a.works)
 	b := g.join("b", true, settings("1"))
@@ -251,11 +251,11 @@ func agreement(t *testing.T, g *group) {
 	}
 	know("both have the same settings")
 	b.Agree(settings("2"))
-	know("the one that waits has new ones", "ONE")
+	know("the one that waits has new ones", "S_RECONCILE_MAX_DELETES")
 	a.Agree(settings("2"))
 	know("both have the new ones")
 	a.Agree(settings("3"))
-	know("the one that works has further ones", "ONE")
+	know("the one that works has further ones", "S_RECONCILE_MAX_DELETES")
 	if !a.works() {
 		t.Error("the first one does not work any more")
 	}
