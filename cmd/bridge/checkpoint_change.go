@@ -43,8 +43,8 @@ func checkpointSet(p *process) *cobra.Command {
 				return "", err
 			}
 			said := fmt.Sprintf("had no checkpoint, is now at id %d", id)
-			if k.image.Shards[key].Started {
-				said = fmt.Sprintf("id %d is now id %d, %s", moved.From, id, missing(moved))
+			if before := k.image.Shards[key]; before.Started {
+				said = fmt.Sprintf("id %d is now id %d, %s", before.Position, id, missing(moved))
 			}
 			return key.Stream + " " + key.Shard + ": " + said, stream.DisputeAbove(ctx, k, key, id, set.Epoch)
 		})
@@ -73,15 +73,15 @@ func checkpointMove(p *process) *cobra.Command {
 			if err = cmp.Or(p.misnamed(k, store.Key{Stream: name, Shard: to}), errors.Join(err, k.isMine(store.Key{Stream: name, Shard: from}), k.isMine(store.Key{Stream: name, Shard: to}))); err != nil {
 				return "", err
 			}
-			if kind != event.Release {
-				return "", fmt.Errorf("stream %q is not known as a release stream: entities of a capability stream are compared as all rows are read again: bridge checkpoint set %s %s 0", name, name, to)
+			one := p.configured(name)
+			if kind != event.Release && (one == nil || len(one.Key) == 0) {
+				return "", fmt.Errorf("stream %q is known neither as a release stream nor with a KEY: to have all rows of the new name published: bridge checkpoint set %s %s 0", name, name, to)
 			}
 			now := time.Now()
-			batch, position, err := stream.Rename{Stream: name, From: from, To: to, Epoch: stream.NextEpoch(&k.image, now), Now: now}.Batch(ctx, k)
-			if err != nil {
-				return "", err
-			}
-			return fmt.Sprintf("%s %s: goes on as %s behind id %d, with its gaps", name, from, to, position), k.Apply(ctx, batch)
+			position, err := stream.Rename{
+				Stream: name, From: from, To: to, Unordered: one != nil && one.Order() == source.OrderNone, Epoch: stream.NextEpoch(&k.image, now), Now: now,
+			}.Apply(ctx, k)
+			return fmt.Sprintf("%s %s: goes on as %s behind id %d, with its gaps", name, from, to, position), err
 		})
 	}
 	return c

@@ -285,9 +285,8 @@ func (a *admissions) compareAway(ctx context.Context) error {
 	return nil
 }
 
-// refuseRenamed returns an error where a table, of which nothing is known, has the progress of
-// another one that differs in its source and that the stream does not name any more: its rows would
-// be published again, under other ids.
+// refuseRenamed returns an error where a table of which nothing is known may be one that was
+// published under a name that the stream does not have any more ([check.FormerName]).
 func (a *admissions) refuseRenamed(ctx context.Context, stream, table string) error {
 	key := store.Key{Stream: stream, Shard: table}
 	if p, _, err := a.store.Progress(ctx, key); p.Started || err != nil {

@@ -368,25 +368,23 @@ func TestServersThatNothingTellsApart(t *testing.T) {
 	}
 }
 
-// command stops the bridge, changes its store, and starts it.
-func (s *household) command(batch func(epoch uint64) (*store.Batch, error)) {
-	s.t.Helper()
-	s.stop()
-	image := must.Get(s.store.Load(s.t.Context()))(s.t)
-	must.OK(s.t, s.store.Apply(s.t.Context(), must.Get(batch(stream.NextEpoch(&image, time.Now())))(s.t)))
-	s.start()
-}
-
-// TestATableOfReleasesOfAnotherName: a table that gets a source goes on under its new name with the
-// rows that had not committed, and publishes no row once more; also when it is moved back.
-func TestATableOfReleasesOfAnotherName(t *testing.T) {
-	for name, lost := range map[string]bool{"by the checkpoint": false, "by the bus": true} {
+// TestATableOfAnotherName: a table that gets a source goes on under its new name with the rows that
+// had not committed, and publishes no row once more; also when it is moved back. With a KEY, an
+// entity whose row has gone before is deleted.
+func TestATableOfAnotherName(t *testing.T) {
+	for name, c := range map[string]struct {
+		kind, key string
+		lost      bool
+	}{
+		"releases by the checkpoint": {kind: "release"}, "releases by the bus": {kind: "release", lost: true},
+		"entities by the checkpoint": {kind: "capability", key: "name"}, "entities by the bus": {kind: "capability", key: "name", lost: true},
+	} {
 		t.Run(name, func(t *testing.T) {
 			s := newServers(t)
-			releases := []string{"BRIDGE_STREAM_MOVES_KIND", "release", "BRIDGE_STREAM_MOVES_KEY", "", "BRIDGE_SOURCES", "b", "BRIDGE_SOURCE_B_URL", "toytables:b"}
-			s.configure(movesEnv(append(releases, "BRIDGE_SOURCE_URL", "toytables:a", "BRIDGE_STREAM_MOVES_TABLE", "shop.t,b/shop.t")...))
+			of := []string{"BRIDGE_STREAM_MOVES_KIND", c.kind, "BRIDGE_STREAM_MOVES_KEY", c.key, "BRIDGE_SOURCES", "b", "BRIDGE_SOURCE_B_URL", "toytables:b"}
+			s.configure(movesEnv(append(of, "BRIDGE_SOURCE_URL", "toytables:a", "BRIDGE_STREAM_MOVES_TABLE", "shop.t,b/shop.t")...))
 			unnamed := s.cfg
-			s.configure(movesEnv(append(releases, "BRIDGE_SOURCES", "a,b", "BRIDGE_SOURCE_A_URL", "toytables:a", "BRIDGE_STREAM_MOVES_TABLE", "a/shop.t,b/shop.t")...))
+			s.configure(movesEnv(append(of, "BRIDGE_SOURCES", "a,b", "BRIDGE_SOURCE_A_URL", "toytables:a", "BRIDGE_STREAM_MOVES_TABLE", "a/shop.t,b/shop.t")...))
 			named := s.cfg
 			s.cfg = unnamed
 			s.filled()
@@ -398,25 +396,36 @@ func TestATableOfReleasesOfAnotherName(t *testing.T) {
 			move := func(cfg *config.Config, from, to string) {
 				t.Helper()
 				s.cfg = cfg
-				s.restart(lost)
+				s.restart(c.lost)
 				if why := s.stops(to); !strings.Contains(why, "bridge checkpoint move moves "+from+" "+to) || !strings.Contains(why, "bridge checkpoint set moves "+to+" 0") {
 					t.Error(why)
 				}
-				s.command(func(epoch uint64) (*store.Batch, error) {
-					b, _, err := stream.Rename{Stream: "moves", From: from, To: to, Epoch: epoch, Now: time.Now()}.Batch(t.Context(), s.store)
-					return b, err
-				})
+				s.stop()
+				image := must.Get(s.store.Load(t.Context()))(t)
+				rename := stream.Rename{Stream: "moves", From: from, To: to, Epoch: stream.NextEpoch(&image, time.Now()), Now: time.Now()}
+				must.Get(rename.Apply(t.Context(), s.store))(t)
+				s.start()
+			}
+			want := 10
+			if c.key != "" {
+				// Row 2 is arthur.
+				s.tables["a/shop.t"].Delete(2)
+				want++
 			}
 			move(named, "shop.t", "a/shop.t")
 			s.tables["a/shop.t"].Commit(open)
 			s.published("olga", "is late")
 			s.publishes("a/shop.t", "alma", "last")
-			if !lost {
+			if c.key != "" {
+				s.reconciled()
+				s.published("arthur", "")
+			}
+			if !c.lost {
 				move(unnamed, "a/shop.t", "shop.t")
 			}
 			s.tables["a/shop.t"].Commit(later)
 			s.published("otto", "is later")
-			if n := len(s.bus.Messages("moves")); n != 10 {
+			if n := len(s.bus.Messages("moves")); n != want {
 				t.Errorf("%d messages, want one of each row: %s", n, s.history())
 			}
 		})

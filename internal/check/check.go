@@ -154,7 +154,7 @@ func Others(cfg *config.Config, kept []store.ShardState) []inspect.Finding {
 		others := slices.DeleteFunc(shards[name], func(shard string) bool { return slices.Contains(stream.Tables, shard) || cfg.Matched(stream, shard) })
 		if len(others) > 0 {
 			f := r.Add(inspect.Warning, inspect.CheckpointOther, cfg.CheckpointPath, fmt.Sprintf("holds %s of the stream %s, which %sTABLE does not name", firstFew(others), name, config.StreamPrefix(name)))
-			if stream.Kind == event.Release {
+			if stream.Kind == event.Release || len(stream.Key) > 0 {
 				f.Says("where a table was renamed, go on under the new name with its position and its gaps").Types("bridge checkpoint move %s %s <new name>", name, others[0])
 				continue
 			}
@@ -262,15 +262,14 @@ func carriesCapability(cfg *config.Config, subject string) bool {
 }
 
 // FormerName returns a finding where a table that has no progress is known under another name,
-// which the stream neither names nor matches any more; nil where it is not. Where the source is the
-// same, tables share their entities whatever they are called.
+// which the stream neither names nor matches any more; nil where it is not.
 func FormerName(cfg *config.Config, s *config.Stream, table string, known map[store.Key]store.Progress) *inspect.Finding {
 	if known[store.Key{Stream: s.Name, Shard: table}].Started {
 		return nil
 	}
-	former, ofTable := "", s.Kind == event.Release || len(s.Key) == 0
+	former := ""
 	for key, p := range known {
-		same := key.Stream == s.Name && p.Started && (config.SameTable(key.Shard, table) || ofTable && cfg.OneTable(key.Shard, table))
+		same := key.Stream == s.Name && p.Started && (config.SameTable(key.Shard, table) || cfg.OneTable(key.Shard, table))
 		if same && !slices.Contains(s.Tables, key.Shard) && !cfg.Matched(s, key.Shard) && (former == "" || key.Shard < former) {
 			former = key.Shard
 		}
@@ -279,20 +278,17 @@ func FormerName(cfg *config.Config, s *config.Stream, table string, known map[st
 		return nil
 	}
 	var r inspect.Report
-	f := r.Add(inspect.Unsafe, inspect.CheckpointMeaning, table,
-		fmt.Sprintf("was published as %s, which %sTABLE does not name any more: under another name its rows would be published again, with other ids", former, config.StreamPrefix(s.Name)))
+	f := r.Add(inspect.Unsafe, inspect.CheckpointMeaning, table, fmt.Sprintf("was published as %s, which %sTABLE does not name any more: "+
+		"under another name its rows would be published again, with other ids, or with a KEY entities without a row would stay", former, config.StreamPrefix(s.Name)))
 	hint := ""
 	if config.SameTable(former, table) {
 		hint = " (" + config.SourceHint(former) + ")"
 	}
 	keep, all := "keep the former name"+hint+"; or stop bridge, then ", fmt.Sprintf("bridge checkpoint set %s %s 0", s.Name, table)
-	switch {
-	case s.Kind == event.Release:
-		return f.Says("%s", keep+"to go on under the new name, where it is the same table, behind its rows and with its gaps; where it is another table, "+all+" publishes all its rows").
-			Types("bridge checkpoint move %s %s %s", s.Name, former, table)
-	case len(s.Key) == 0:
+	if s.Kind == event.Capability && len(s.Key) == 0 {
 		// Its entities belong to the former table.
 		return f.Says("%s", keep+"to publish all its rows under the new name").Types("%s", all)
 	}
-	return f.Says("%s", keep+"to have all its rows read again, and those published that have changed").Types("%s", all)
+	return f.Says("%s", keep+"to go on under the new name, where it is the same table, behind its rows and with its gaps; where it is another table, "+all+" publishes all its rows").
+		Types("bridge checkpoint move %s %s %s", s.Name, former, table)
 }

@@ -121,7 +121,7 @@ func TestFormerName(t *testing.T) {
 	}{
 		{"release", "", "orders", "shop.orders", true}, {"release", "", "Shop.orders", "orders", true}, {"release", "", "other.orders", "orders", false},
 		{"capability", "", "orders", "Orders", true}, {"capability", "", "items", "orders", false},
-		{"capability", "order_no", "orders", "shop.orders", false}, {"capability", "order_no", "a/orders", "orders", true},
+		{"capability", "order_no", "orders", "shop.orders", true}, {"capability", "order_no", "a/orders", "orders", true},
 	} {
 		cfg := load(t, configtest.With("BRIDGE_SOURCE_URL", "mysql://u:p@db/shop",
 			"BRIDGE_STREAM_ORDERS_TABLE", c.table, "BRIDGE_STREAM_ORDERS_KIND", c.kind, "BRIDGE_STREAM_ORDERS_KEY", c.key))

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"slices"
 	"strings"
 	"time"
 
@@ -16,8 +15,8 @@ import (
 	"example.org/bridge/source/ledger"
 )
 
-// Set is the command that puts a shard at an id (rule 28). Sync what its Batch returns before the
-// command returns.
+// SetPosition is the command that puts a shard at an id (rule 28). Sync what its Batch returns
+// before the command returns.
 type SetPosition struct {
 	Key store.Key
 	// Kind is the kind of the stream, empty where neither the store nor the caller knows it: then a
@@ -31,11 +30,8 @@ type SetPosition struct {
 	Now time.Time
 }
 
-// PositionSet says what a Set has done.
+// PositionSet says what a SetPosition has done.
 type PositionSet struct {
-	// Found says that the store knew the shard, From is where it was.
-	Found bool
-	From  uint64
 	// Missing is how many ids at or below the new position stay missing. Damaged is why they could
 	// not be read, in which case none does.
 	Missing uint64
@@ -47,11 +43,11 @@ type PositionSet struct {
 // higher one is the floor of a release shard; a capability shard records the rows that it passes.
 // For a lower id Dispute is called as well, after the batch.
 func (c SetPosition) Batch(ctx context.Context, s store.Store) (*store.Batch, PositionSet, error) {
-	before, found, err := s.Progress(ctx, c.Key)
+	var moved PositionSet
+	before, _, err := s.Progress(ctx, c.Key)
 	if err != nil {
-		return nil, PositionSet{}, err
+		return nil, moved, err
 	}
-	moved := PositionSet{Found: found, From: before.Position}
 	after := store.Progress{
 		Position: c.ID, Started: true, Floor: min(before.Floor, c.ID), Since: c.Epoch, Saved: c.Now,
 		Snapshot: passed(before, c.ID), ReconcileDue: before.ReconcileDue,
@@ -126,16 +122,24 @@ func passed(before store.Progress, id uint64) source.Range {
 	return r
 }
 
-// disputeRows is how many entries one batch of Dispute changes.
-const disputeRows = 1000
-
 // DisputeAbove has entities with rows above an id be published again: their next decision
 // publishes whatever the digest says, linked to the last event. No message of an epoch below this
 // one ends that, so what the next start reads of them again does not. A kill leaves a part of it
 // undone.
 func DisputeAbove(ctx context.Context, s store.Store, key store.Key, above, epoch uint64) error {
+	return eachAbove(ctx, s, key, above, func(e *store.Entry) {
+		// Of a row that was deleted when it was seen first there was no message.
+		if e.State != store.Tombstone || e.Event != [16]byte{} {
+			e.Disputed, e.Epoch, e.Seq = true, epoch, 0
+		}
+	})
+}
+
+// eachAbove applies what change makes of the entries of a shard with rows above an id, a part in a
+// batch.
+func eachAbove(ctx context.Context, s store.Store, key store.Key, above uint64, change func(*store.Entry)) error {
 	for {
-		changes, err := s.ByRow(ctx, key, above, disputeRows, nil)
+		changes, err := s.ByRow(ctx, key, above, 1000, nil)
 		if err != nil {
 			return fmt.Errorf("read the view of %s above %d: %w", key.Shard, above, err)
 		}
@@ -143,17 +147,12 @@ func DisputeAbove(ctx context.Context, s store.Store, key store.Key, above, epoc
 			return nil
 		}
 		above = changes[len(changes)-1].Entry.Row
-		changes = slices.DeleteFunc(changes, func(c store.Change) bool {
-			// Of a row that was deleted when it was seen first there was no message.
-			return c.Entry.State == store.Tombstone && c.Entry.Event == [16]byte{}
-		})
 		for i := range changes {
-			e := &changes[i].Entry
-			e.Disputed, e.Epoch, e.Seq = true, epoch, 0
+			change(&changes[i].Entry)
 		}
 		view := store.ViewChange{Stream: key.Stream, Changes: changes}
 		if err := s.Apply(ctx, &store.Batch{Views: []store.ViewChange{view}}); err != nil {
-			return fmt.Errorf("have %s be published again above %d: %w", key.Shard, above, err)
+			return fmt.Errorf("change the view of %s up to %d: %w", key.Shard, above, err)
 		}
 	}
 }
@@ -243,10 +242,12 @@ func LoadGaps(ctx context.Context, s store.Store, key store.Key, position uint64
 	return l.Gaps(0), nil
 }
 
-// Move is the command that gives the progress of a shard of a release stream to the same table
-// under another name. Sync what its Batch returns before the command returns.
+// Rename is the command that gives the progress of a shard to the same table under another name: of
+// a release stream, or of one whose tables share their entities, which go with it.
 type Rename struct {
 	Stream, From, To string
+	// Unordered says that the ids have no order: then there are no gaps.
+	Unordered bool
 	// Epoch is a new one, above that of the store: messages of older epochs do not count any more
 	// (rule 28).
 	Epoch uint64
@@ -255,38 +256,39 @@ type Rename struct {
 }
 
 // movedParts are of the table and its ids, whatever the name: gaps, ids that are ahead, the rows
-// published last and the schema of their events.
-var movedParts = []store.Kind{store.Gaps, store.Ahead, store.Published, store.SchemaPart}
+// published last and the schema of their events. shardParts are those, and the others that are not
+// of entities.
+var (
+	movedParts = []store.Kind{store.Gaps, store.Ahead, store.Published, store.SchemaPart}
+	shardParts = append([]store.Kind{store.Reconcile, store.AbsentEntities, store.MeaningPart}, movedParts...)
+)
 
-var shardParts = []store.Kind{
-	store.Gaps, store.Ahead, store.Published, store.Reconcile, store.AbsentEntities, store.MeaningPart, store.SchemaPart, store.LateEntities,
-}
-
-// Batch returns what changes in the store, and the position. The former shard is as one that never
-// began, so that the progress can be moved back.
-func (c Rename) Batch(ctx context.Context, s store.Store) (*store.Batch, uint64, error) {
+// Apply changes the store, and returns the position: sync the store before the command returns.
+// After a kill the command is typed again. The former shard is as one that never began, so that the
+// progress can be moved back.
+func (c Rename) Apply(ctx context.Context, s store.Store) (position uint64, err error) {
 	from, to := store.Key{Stream: c.Stream, Shard: c.From}, store.Key{Stream: c.Stream, Shard: c.To}
 	before, _, err := s.Progress(ctx, from)
 	if err != nil {
-		return nil, 0, err
+		return 0, err
 	}
 	there, _, err := s.Progress(ctx, to)
 	switch {
 	case err != nil:
-		return nil, 0, err
+		return 0, err
 	case !before.Started:
-		return nil, 0, fmt.Errorf("%s %s has no checkpoint: bridge checkpoint show lists those that have one", c.Stream, c.From)
+		return 0, fmt.Errorf("%s %s has no checkpoint: bridge checkpoint show lists those that have one", c.Stream, c.From)
 	case there.Started:
-		return nil, 0, fmt.Errorf("%s %s has a checkpoint of its own, at id %d: it would be lost, with the gaps of its table", c.Stream, c.To, there.Position)
+		return 0, fmt.Errorf("%s %s has a checkpoint of its own, at id %d: it would be lost, with the gaps of its table", c.Stream, c.To, there.Position)
 	}
 	after := before
-	after.Since, after.Saved, after.Snapshot = c.Epoch, c.Now, source.Range{}
+	after.Since, after.Saved = c.Epoch, c.Now
 	change := store.ShardChange{Key: to, Progress: &after, Clear: shardParts}
-	headed := false
+	headed := c.Unordered
 	for _, kind := range movedParts {
 		for part, err := range s.Parts(ctx, from, kind, 0) {
 			if err != nil {
-				return nil, 0, err
+				return 0, err
 			}
 			if kind == store.Ahead && part.Number == 0 {
 				headed, part.Bytes = true, head{epoch: c.Epoch}.appendTo(nil)
@@ -295,11 +297,11 @@ func (c Rename) Batch(ctx context.Context, s store.Store) (*store.Batch, uint64,
 		}
 	}
 	if !headed {
-		return nil, 0, fmt.Errorf("%s %s is still to be read from the bus: run bridge until the stream has caught up, stop it, and type the command again", c.Stream, c.From)
+		return 0, fmt.Errorf("%s %s is still to be read from the bus: run bridge until the stream has caught up, stop it, and type the command again", c.Stream, c.From)
 	}
 	m, err := store.LoadMeaning(ctx, s, from)
 	if err != nil && !errors.Is(err, store.ErrDamaged) {
-		return nil, 0, err
+		return 0, err
 	}
 	if m != nil {
 		meaning := store.Meaning{Kind: m.Kind, ID: m.ID, Key: m.Key}
@@ -308,8 +310,14 @@ func (c Rename) Batch(ctx context.Context, s store.Store) (*store.Batch, uint64,
 	former := store.ShardChange{Key: from, Progress: &store.Progress{Since: c.Epoch, Saved: c.Now}, Clear: shardParts}
 	b := &store.Batch{Epoch: c.Epoch, Shards: []store.ShardChange{former, change}}
 	pause, found, err := s.Progress(ctx, pauseKey(c.Stream, c.From))
+	if err != nil {
+		return 0, err
+	}
 	if found {
 		b.Shards = append(b.Shards, store.ShardChange{Key: pauseKey(c.Stream, c.To), Progress: &pause})
 	}
-	return b, before.Position, err
+	if err := eachAbove(ctx, s, from, 0, func(e *store.Entry) { e.Shard = c.To }); err != nil {
+		return 0, err
+	}
+	return before.Position, s.Apply(ctx, b)
 }

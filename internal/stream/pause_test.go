@@ -156,10 +156,8 @@ func TestATableIsMovedWithItsPause(t *testing.T) {
 	b, err := stream.SetPause{Stream: key.Stream, Table: key.Shard, On: true, Now: base}.Batch(&image)
 	must.OK(t, err)
 	s.command(t, b)
-	if b, _, err = (stream.Rename{Stream: key.Stream, From: key.Shard, To: "a/orders_1", Epoch: 9, Now: base}).Batch(t.Context(), s.store); err != nil {
-		t.Fatal(err)
-	}
-	s.command(t, b)
+	_, err = stream.Rename{Stream: key.Stream, From: key.Shard, To: "a/orders_1", Epoch: 9, Now: base}.Apply(t.Context(), s.store)
+	must.OK(t, err)
 	moved, err := stream.LoadPause(t.Context(), s.store, store.Key{Stream: key.Stream, Shard: "a/orders_1"})
 	if err != nil || !moved.Since.Equal(base) {
 		t.Errorf("paused since %v, %v", moved.Since, err)
