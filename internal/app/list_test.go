@@ -162,6 +162,21 @@ func TestFullListByTheClock(t *testing.T) {
 			last := h.app.streams[0].feed.Lists().Last()
 			return last != nil && last.Rate == 1000
 		})
+		// One that takes longer than the interval is not asked for again and again.
+		h.away.Store("b", true)
+		number, looks, polls := uint64(0), make(map[*stream.Republish]bool), 0
+		h.eventually("a second of a list that does not end", func() bool {
+			last := h.app.streams[0].feed.Lists().Last()
+			if polls++; last.Number != number {
+				number, polls = last.Number, 0
+				clear(looks)
+			}
+			looks[last] = true
+			return polls > 200
+		})
+		if len(looks) > 10 {
+			t.Errorf("the checkpoint is asked %d times a second", len(looks))
+		}
 	})
 }
 
