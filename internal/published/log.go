@@ -197,7 +197,7 @@ func (l *Log) Changed() (changed []store.Part) {
 		add(headKey, l.appendHead(nil))
 		l.headSaved = true
 	}
-	saved := make(map[uint64]int, partsOf)
+	saved := make(map[uint64]int, len(l.saved))
 	for part := range slices.Chunk(l.rows, l.size) {
 		key := part[0].ID
 		if saved[key] = len(part); l.saved[key] != len(part) {
