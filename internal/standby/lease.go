@@ -209,10 +209,8 @@ type Settings map[string]string
 
 // Differing returns the variables that differ, sorted.
 func (s Settings) Differing(other Settings) []string {
-	all := maps.Clone(s)
-	if all == nil {
-		all = make(Settings)
-	}
+	all := make(Settings)
+	maps.Copy(all, s)
 	maps.Copy(all, other)
 	maps.DeleteFunc(all, func(name, _ string) bool { return s[name] == other[name] })
 	return slices.Sorted(maps.Keys(all))

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -109,14 +108,14 @@ func (m *Member) Listens(addr string, tls bool) { m.self.Addr, m.self.TLS = addr
 func (m *Member) Agree(settings Settings) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.self.Settings, m.self.Later = maps.Clone(settings), make(Settings)
-	maps.DeleteFunc(m.self.Settings, func(name, hash string) bool {
-		later := strings.HasSuffix(name, "_"+string(option.ReconcileMaxDeletes))
-		if later {
-			m.self.Later[name] = hash
+	m.self.Settings, m.self.Later = make(Settings), make(Settings)
+	for name, hash := range settings {
+		to := m.self.Settings
+		if strings.HasSuffix(name, "_"+string(option.ReconcileMaxDeletes)) {
+			to = m.self.Later
 		}
-		return later
-	})
+		to[name] = hash
+	}
 }
 
 // Elected is closed when this process is to work. It works until Run returns.
