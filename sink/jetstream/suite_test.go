@@ -3,11 +3,13 @@ package jetstream_test
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"example.org/bridge/internal/outage"
 	"example.org/bridge/sink"
 	"example.org/bridge/sink/jetstream"
 	"example.org/bridge/sink/sinktest"
@@ -230,6 +232,40 @@ func TestLeaderChanges(t *testing.T) {
 	t.Parallel()
 	servers := testenv.OwnNATSCluster(t)
 	sinktest.Run(t, func(t *testing.T) sinktest.Fixture { return fixture(t, servers, true, 3) })
+}
+
+// TestAStreamWithoutALeader: the server that is left may not have heard of all that was
+// acknowledged, so what it tells of the stream does not count.
+func TestAStreamWithoutALeader(t *testing.T) {
+	testall.Long(t)
+	t.Parallel()
+	servers := testenv.OwnNATSCluster(t)
+	s, stream, name := onStream(t, servers[0], natsjs.StreamConfig{Replicas: 3})
+	sinktest.MustPublish(t, s, messages(name+".a", "k", 100, 5))
+	for _, other := range servers[1:] {
+		other.Kill()
+	}
+	sinktest.Until(t, "the server notices", func() bool {
+		short, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		info, err := stream.Info(short)
+		return err == nil && info.Cluster.Leader == ""
+	})
+	ctx, found := sinktest.Deadline(t), make(chan []sink.TP, 1)
+	go func() {
+		tps, _ := s.TPs(ctx, []string{name + ".a"})
+		found <- tps
+	}()
+	sinktest.Until(t, "the sink says what is missing", func() bool {
+		if len(found) > 0 {
+			t.Fatalf("it believes %+v", <-found)
+		}
+		return slices.ContainsFunc(s.Outages(), func(o outage.Outage) bool { return strings.Contains(o.Error(), "has no leader") })
+	})
+	servers[1].Start(t)
+	if tps := <-found; len(tps) != 1 || tps[0].End != 101 {
+		t.Errorf("the TPs are %+v", tps)
+	}
 }
 
 // readerFixture is a sink on a stream of its own, reached through a proxy that can cut.

@@ -224,7 +224,7 @@ func lookup(ctx context.Context, js jetstream.JetStream, o *Options, name string
 	}
 	switch {
 	case err == nil:
-		return stream, nil
+		return stream, server.OfLeader(stream.CachedInfo())
 	case !errors.Is(err, jetstream.ErrStreamNotFound):
 		return nil, fmt.Errorf("ask for the stream %s: %w", name, err)
 	case o.Stream == "":

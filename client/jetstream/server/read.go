@@ -307,6 +307,15 @@ func boundsOf(info *jetstream.StreamInfo) (first, end uint64) {
 	return min(max(info.State.FirstSeq, 1), end), end
 }
 
+// OfLeader returns an error where what was told of a stream is not what its leader knows: without
+// one a replica tells, and may have less than was acknowledged.
+func OfLeader(info *jetstream.StreamInfo) error {
+	if c := info.Cluster; c != nil && c.Leader == "" {
+		return fmt.Errorf("the stream %s has no leader: more than half of the servers with a replica of it have to be there", info.Config.Name)
+	}
+	return nil
+}
+
 // Describe asks the leader for a stream.
 func Describe(ctx context.Context, session *Session, name string) (*jetstream.StreamInfo, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, RequestTimeout, ErrNoReply)
@@ -320,7 +329,7 @@ func Describe(ctx context.Context, session *Session, name string) (*jetstream.St
 	case err != nil:
 		return nil, fmt.Errorf("ask for the stream %s: %w", name, err)
 	}
-	return stream.CachedInfo(), nil
+	return stream.CachedInfo(), OfLeader(stream.CachedInfo())
 }
 
 func (r *reading) single(ctx context.Context, session *Session) error {
