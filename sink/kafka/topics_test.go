@@ -3,6 +3,7 @@ package kafka_test
 import (
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -73,6 +74,73 @@ func TestATopicThatComesBackWithFewerPartitions(t *testing.T) {
 	must.OK(t, c.CreateTopic("t", 1, nil))
 	must.OK(t, <-done)
 	compare(t, sent, consume(t, "t", c.ListenAddrs()))
+}
+
+// TestABrokerThatIsCutOff answers as it did before another one was elected leader: nobody waits for
+// it, and the partition has lost nothing that it does not have.
+func TestABrokerThatIsCutOff(t *testing.T) {
+	t.Parallel()
+	c := fake(t, kfake.SeedTopics(1, "t"))
+	s := openQuiet(t, kafka.Options{Connection: at(c.ListenAddrs())})
+	sinktest.MustPublish(t, s, series("t", "before", 0, 10, 2))
+	was, cut := leaders(t, c, "t"), c.LeaderFor("t", 0)
+	must.OK(t, c.MoveTopicPartition("t", 0, (cut+1)%3))
+	ends := func(want uint64) {
+		t.Helper()
+		tps, err := s.TPs(sinktest.Deadline(t), []string{"t"})
+		if err != nil || len(tps) != 1 || tps[0].End != want {
+			t.Fatalf("TPs %+v, %v: the end is not %d", tps, err, want)
+		}
+	}
+	ends(10)
+	var restored atomic.Bool
+	for key, answer := range map[kmsg.Key]func(kmsg.Request) kmsg.Response{
+		kmsg.Metadata: func(r kmsg.Request) kmsg.Response {
+			a := *was
+			a.Version = r.GetVersion()
+			return &a
+		},
+		kmsg.Produce: func(r kmsg.Request) kmsg.Response {
+			a := r.ResponseKind().(*kmsg.ProduceResponse)
+			a.Topics = []kmsg.ProduceResponseTopic{{Topic: "t", Partitions: []kmsg.ProduceResponseTopicPartition{{ErrorCode: kerr.RequestTimedOut.Code}}}}
+			return a
+		},
+		kmsg.ListOffsets: func(r kmsg.Request) kmsg.Response {
+			asked := r.(*kmsg.ListOffsetsRequest).Topics[0].Partitions[0]
+			p := kmsg.ListOffsetsResponseTopicPartition{Offset: 10}
+			if asked.CurrentLeaderEpoch > was.Topics[0].Partitions[0].LeaderEpoch {
+				p.ErrorCode = kerr.UnknownLeaderEpoch.Code
+			}
+			a := r.ResponseKind().(*kmsg.ListOffsetsResponse)
+			a.Topics = []kmsg.ListOffsetsResponseTopic{{Topic: "t", Partitions: []kmsg.ListOffsetsResponseTopicPartition{p}}}
+			return a
+		},
+	} {
+		c.ControlKey(int16(key), func(r kmsg.Request) (kmsg.Response, error, bool) {
+			c.KeepControl()
+			if c.CurrentNode() != cut && !restored.Load() {
+				return nil, nil, false
+			}
+			return answer(r), nil, true
+		})
+	}
+	for round := range 20 {
+		// Any broker tells of the others.
+		kafka.Cut(s)
+		sinktest.MustPublish(t, s, series("t", "behind", round, 1, 1))
+		ends(uint64(11 + round))
+	}
+	// Where all say the same they are right.
+	restored.Store(true)
+	ends(10)
+}
+
+// leaders is what brokers tell now of a topic.
+func leaders(t *testing.T, c *kfake.Cluster, topic string) *kmsg.MetadataResponse {
+	t.Helper()
+	req := kmsg.NewPtrMetadataRequest()
+	req.Topics = []kmsg.MetadataRequestTopic{{Topic: &topic}}
+	return must.Get(req.RequestWith(sinktest.Deadline(t), newClient(t, c.ListenAddrs())))(t)
 }
 
 // TestEachPartitionHasAFirstMessage: a member of a group that has one partition reads there

@@ -68,6 +68,33 @@ func TestAHungLeader(t *testing.T) {
 	}
 }
 
+// TestACoordinatorThatIsCutOff names itself, and can do nothing: another broker is asked.
+func TestACoordinatorThatIsCutOff(t *testing.T) {
+	t.Parallel()
+	const cut = 0
+	c := fake(t)
+	for _, key := range []kmsg.Key{kmsg.FindCoordinator, kmsg.InitProducerID} {
+		c.ControlKey(int16(key), func(r kmsg.Request) (kmsg.Response, error, bool) {
+			c.KeepControl()
+			answer := r.ResponseKind()
+			switch a := answer.(type) {
+			case *kmsg.FindCoordinatorResponse:
+				a.NodeID = cut
+			case *kmsg.InitProducerIDResponse:
+				a.ErrorCode = kerr.CoordinatorNotAvailable.Code
+			}
+			return answer, nil, c.CurrentNode() == cut
+		})
+	}
+	for n := range 20 {
+		opts := transactional(t, c.ListenAddrs())
+		opts.TransactionalID += fmt.Sprint(n)
+		if c.CoordinatorFor(opts.TransactionalID) != cut {
+			must.OK(t, fenced(t, opts).Close())
+		}
+	}
+}
+
 // TestACallerThatLeavesBetweenTwoRequests: nothing of its batch is committed, and the batches of
 // others are.
 func TestACallerThatLeavesBetweenTwoRequests(t *testing.T) {

@@ -1,6 +1,7 @@
 package broker
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -12,6 +13,7 @@ import (
 	kafkago "github.com/segmentio/kafka-go"
 	"github.com/segmentio/kafka-go/protocol"
 	"github.com/segmentio/kafka-go/protocol/listoffsets"
+	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"example.org/bridge/client/backoff"
 	"example.org/bridge/client/bus"
@@ -116,40 +118,32 @@ const (
 
 func (t *attempts) describe(ctx context.Context) (tps []bus.TP, err error) {
 	var id string
-	var partitions []int32
+	var partitions []kmsg.MetadataResponseTopicPartition
+	var found map[int32]bounds
 	if err := t.retry(ctx, func() (int, error) {
-		found, generation, err := t.cluster.Metadata(ctx, []string{t.topic})
+		answer, generation, err := t.cluster.Metadata(ctx, []string{t.topic})
 		if err != nil {
 			return generation, err
 		}
 		partitions = nil
-		for i := range found.Topics {
-			topic := &found.Topics[i]
+		for i := range answer.Topics {
+			topic := &answer.Topics[i]
 			if err := Answer(topic.ErrorCode, ""); err != nil {
 				return generation, err
 			}
-			id = IDOf(topic)
-			for _, p := range topic.Partitions {
-				partitions = append(partitions, p.Partition)
-			}
+			id, partitions = IDOf(topic), append(partitions, topic.Partitions...)
 		}
-		return generation, nil
-	}); err != nil {
-		return nil, err
-	}
-	t.cluster.Follow([]string{t.topic})
-	slices.Sort(partitions)
-	var found map[int32]bounds
-	if err := t.retry(ctx, func() (generation int, err error) {
-		found, generation, err = t.cluster.bounds(ctx, t.topic, partitions)
+		t.cluster.Follow([]string{t.topic})
+		found, generation, err = t.cluster.bounds(ctx, t.topic, partitions...)
 		return generation, err
 	}); err != nil {
 		return nil, err
 	}
+	slices.SortFunc(partitions, func(a, b kmsg.MetadataResponseTopicPartition) int { return cmp.Compare(a.Partition, b.Partition) })
 	for _, p := range partitions {
-		b := found[p]
+		b := found[p.Partition]
 		tps = append(tps, bus.TP{
-			Name: TPName(t.topic, p), Destination: t.topic, Incarnation: id,
+			Name: TPName(t.topic, p.Partition), Destination: t.topic, Incarnation: id,
 			First: uint64(b.first), End: uint64(b.end), Stable: uint64(min(b.stable, b.end)), Expired: b.first > 0,
 		})
 	}
@@ -159,7 +153,9 @@ func (t *attempts) describe(ctx context.Context) (tps []bus.TP, err error) {
 // bounds are the log start, the high watermark and the last stable offset of a partition.
 type bounds struct{ first, end, stable int64 }
 
-func (c *Cluster) bounds(ctx context.Context, topic string, partitions []int32) (map[int32]bounds, int, error) {
+// bounds returns the bounds of partitions by number. A leader of another epoch than theirs, -1 for
+// any, tells none: one that was followed by another knows too little.
+func (c *Cluster) bounds(ctx context.Context, topic string, partitions ...kmsg.MetadataResponseTopicPartition) (map[int32]bounds, int, error) {
 	found := make(map[int32]bounds, len(partitions))
 	var generation int
 	for _, question := range []struct {
@@ -175,7 +171,7 @@ func (c *Cluster) bounds(ctx context.Context, topic string, partitions []int32) 
 		request := &listoffsets.Request{ReplicaID: -1, IsolationLevel: question.isolation, Topics: []listoffsets.RequestTopic{{Topic: topic}}}
 		for _, p := range partitions {
 			request.Topics[0].Partitions = append(request.Topics[0].Partitions,
-				listoffsets.RequestPartition{Partition: p, CurrentLeaderEpoch: -1, Timestamp: question.timestamp})
+				listoffsets.RequestPartition{Partition: p.Partition, CurrentLeaderEpoch: p.LeaderEpoch, Timestamp: question.timestamp})
 		}
 		res, at, err := c.RoundTrip(ctx, request)
 		generation = at
@@ -297,6 +293,11 @@ var verdicts = map[kafkago.Error]verdict{
 	kafkago.SASLAuthenticationFailed: {Reroute, allTopics,
 		"the login is refused, check the mechanism, and user name and password, or the token"},
 	kafkago.IllegalSASLState: {Remedy: Reroute, reach: allTopics},
+
+	// So answers a broker that is cut off from the others, too, for as long as it is.
+	kafkago.RequestTimedOut:              {Remedy: Reroute},
+	kafkago.GroupCoordinatorNotAvailable: {Remedy: Reroute},
+	kafkago.NotCoordinatorForGroup:       {Remedy: Reroute},
 
 	kafkago.InvalidTopic:               {reach: oneTopic},
 	kafkago.TopicAuthorizationFailed:   {Again, oneTopic, "grant WRITE and DESCRIBE on topic %s to the user of this connection"},

@@ -19,6 +19,7 @@ import (
 	"github.com/segmentio/kafka-go/sasl"
 	"github.com/segmentio/kafka-go/sasl/plain"
 	"github.com/segmentio/kafka-go/sasl/scram"
+	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
 const (
@@ -53,6 +54,8 @@ type Cluster struct {
 	transport  *kafkago.Transport
 	generation int
 	renewed    time.Time
+	// leaders are those of partitions, by TP.
+	leaders map[string]leader
 	// renewAt is when the first of the sessions is about to end, zero where none does.
 	renewAt time.Time
 	// refusal is how the last refused login was answered, at refusedAt.
@@ -69,7 +72,7 @@ func NewCluster(life context.Context, opts *Options) *Cluster {
 	c := &Cluster{
 		options: opts, Addr: kafkago.TCP(opts.Brokers...), life: life,
 		// Not nil, which would mean all topics of the cluster.
-		topics: []string{}, conns: make(map[*conn]struct{}),
+		topics: []string{}, conns: make(map[*conn]struct{}), leaders: make(map[string]leader),
 	}
 	c.transport = c.newTransport()
 	return c
@@ -164,6 +167,46 @@ func (c *Cluster) replace() {
 	c.generation++
 	c.renewed, c.renewAt = time.Now(), time.Time{}
 	old.CloseIdleConnections()
+}
+
+// leader is what was told last of the leader of a partition: the id of its topic, and the epoch.
+type leader struct {
+	id    string
+	epoch int32
+	// older counts the views in succession that had an older one, at is the last of these.
+	older, at int
+}
+
+// believedAfter is how many views with an older leader are passed over: a cluster that was restored
+// has no others.
+const believedAfter = 8
+
+// learn notes who leads partitions. The error says that the broker which tells of them knows less
+// than another one did: cut off from the others, it would be asked, and taken for the leader, for
+// as long as it answers.
+func (c *Cluster) learn(found *kmsg.MetadataResponse, generation int) (behind error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for i := range found.Topics {
+		t := &found.Topics[i]
+		id := IDOf(t)
+		for _, p := range t.Partitions {
+			tp := TPName(NameOf(t), p.Partition)
+			was := c.leaders[tp]
+			switch {
+			case id == "" || p.LeaderEpoch < 0:
+			case was.id == id && p.LeaderEpoch < was.epoch && was.older < believedAfter:
+				if was.at != generation {
+					was.older, was.at = was.older+1, generation
+				}
+				c.leaders[tp] = was
+				behind = fmt.Errorf("a broker names a leader of %s that another one has followed: it is behind the other brokers, or cut off from them", tp)
+			default:
+				c.leaders[tp] = leader{id: id, epoch: p.LeaderEpoch}
+			}
+		}
+	}
+	return behind
 }
 
 // Close drops all connections, also those in use.

@@ -282,8 +282,9 @@ func (r *reading) faulty(ctx context.Context, found fetched) error {
 		return r.failed(ctx, found.generation, found.err)
 	}
 	var first, end int64
+	one := kmsg.MetadataResponseTopicPartition{Partition: r.partition, LeaderEpoch: -1}
 	if err := r.retry(ctx, func() (int, error) {
-		found, generation, err := r.cluster.bounds(ctx, r.topic, []int32{r.partition})
+		found, generation, err := r.cluster.bounds(ctx, r.topic, one)
 		first, end = found[r.partition].first, found[r.partition].end
 		return generation, err
 	}); err != nil {

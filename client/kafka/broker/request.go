@@ -215,7 +215,11 @@ func (c *Cluster) Metadata(ctx context.Context, topics []string) (*kmsg.Metadata
 	for i := range topics {
 		req.Topics[i].Topic = &topics[i]
 	}
-	return Send[*kmsg.MetadataResponse](ctx, c, c.Request(req))
+	found, generation, err := Send[*kmsg.MetadataResponse](ctx, c, c.Request(req))
+	if err == nil {
+		err = c.learn(found, generation)
+	}
+	return found, generation, err
 }
 
 func NameOf(t *kmsg.MetadataResponseTopic) string {
