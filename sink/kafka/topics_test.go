@@ -1,6 +1,8 @@
 package kafka_test
 
 import (
+	"context"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -133,6 +135,45 @@ func TestABrokerThatIsCutOff(t *testing.T) {
 	// Where all say the same they are right.
 	restored.Store(true)
 	ends(10)
+}
+
+// TestAPartitionWithoutALeader is waited for by name, over the connections that there are.
+func TestAPartitionWithoutALeader(t *testing.T) {
+	t.Parallel()
+	c := fake(t, kfake.SeedTopics(2, "t"))
+	var log faultLog
+	s := open(t, kafka.Options{Connection: at(c.ListenAddrs()), Fault: log.add})
+	sinktest.MustPublish(t, s, series("t", "k", 0, 40, 20))
+	led := leaders(t, c, "t")
+	var connections atomic.Int64
+	c.ControlKey(int16(kmsg.Metadata), func(r kmsg.Request) (kmsg.Response, error, bool) {
+		c.KeepControl()
+		a := *led
+		a.Version = r.GetVersion()
+		a.Topics = slices.Clone(led.Topics)
+		a.Topics[0].Partitions = slices.Clone(led.Topics[0].Partitions)
+		for i := range a.Topics[0].Partitions {
+			if p := &a.Topics[0].Partitions[i]; p.Partition == 1 {
+				p.Leader = -1
+			}
+		}
+		if len(r.(*kmsg.MetadataRequest).Topics) == 0 {
+			connections.Add(1)
+		}
+		return &a, nil, true
+	})
+	kafka.Cut(s)
+	ctx, cancel := context.WithCancel(sinktest.Deadline(t))
+	var waiting sync.WaitGroup
+	waiting.Go(func() { _, _ = s.TPs(ctx, []string{"t"}) })
+	waiting.Go(func() { _, _ = s.Read(ctx, sink.Span{TP: "t/1", To: 1}, func(*sink.Stored) error { return nil }) })
+	sinktest.Until(t, "both have tried again and again", func() bool { return log.count() > 12 })
+	cancel()
+	waiting.Wait()
+	if n := connections.Load(); n > 8 || log.at("t") == nil || log.at("t/1") == nil {
+		t.Errorf("%d connections and %v", n, log.faults)
+	}
+	must.Fail(t, log.at("t"), "t/1", "leader")
 }
 
 // leaders is what brokers tell now of a topic.

@@ -103,7 +103,7 @@ func (t *attempts) failed(ctx context.Context, generation int, err error) error 
 // Retry repeats a request to brokers about a topic until it succeeds. do returns the
 // generation of the view of the cluster that it went by. A topic that does not exist is waited for.
 func (r *Reader) Retry(ctx context.Context, who, topic string, do func() (generation int, err error)) error {
-	t := r.attempts(who, topic, 0)
+	t := r.attempts(who, topic, -1)
 	t.waits = true
 	err := t.retry(ctx, do)
 	t.ended(ctx, err)
@@ -133,6 +133,9 @@ func (t *attempts) describe(ctx context.Context) (tps []bus.TP, err error) {
 			}
 			id, partitions = IDOf(topic), append(partitions, topic.Partitions...)
 		}
+		if err := led(t.topic, partitions); err != nil {
+			return generation, err
+		}
 		t.cluster.Follow([]string{t.topic})
 		found, generation, err = t.cluster.bounds(ctx, t.topic, partitions...)
 		return generation, err
@@ -148,6 +151,16 @@ func (t *attempts) describe(ctx context.Context) (tps []bus.TP, err error) {
 		})
 	}
 	return tps, nil
+}
+
+// led returns an error where a partition has no leader: no other view of the cluster has one.
+func led(topic string, partitions []kmsg.MetadataResponseTopicPartition) error {
+	for _, p := range partitions {
+		if p.Leader < 0 {
+			return fmt.Errorf("%s: %w", TPName(topic, p.Partition), kafkago.LeaderNotAvailable)
+		}
+	}
+	return nil
 }
 
 // bounds are the log start, the high watermark and the last stable offset of a partition.
@@ -280,7 +293,6 @@ var verdicts = map[kafkago.Error]verdict{
 	kafkago.TransactionCoordinatorFenced: {Remedy: Restart},
 
 	kafkago.NotLeaderForPartition: {Remedy: Reroute},
-	kafkago.LeaderNotAvailable:    {Remedy: Reroute},
 	kafkago.ReplicaNotAvailable:   {Remedy: Reroute},
 	kafkago.NetworkException:      {Remedy: Reroute},
 	kafkago.FencedLeaderEpoch:     {Remedy: Reroute},
@@ -326,12 +338,12 @@ func verdictOf(err error) verdict {
 func RemedyFor(err error) Remedy { return verdictOf(err).Remedy }
 
 // Scope names how much of the cluster a fault concerns: everywhere, a topic, or one partition of
-// it.
+// it; -1 is none of these.
 func Scope(topic string, partition int32, err error) string {
-	switch verdictOf(err).reach {
-	case allTopics:
+	switch reach := verdictOf(err).reach; {
+	case reach == allTopics:
 		return Everywhere
-	case oneTopic:
+	case reach == oneTopic, partition < 0:
 		return topic
 	}
 	return TPName(topic, partition)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -363,7 +364,12 @@ func (r *reading) same(ctx context.Context) error {
 		}
 		id := ""
 		for i := range found.Topics {
-			id = IDOf(&found.Topics[i])
+			t := &found.Topics[i]
+			id = IDOf(t)
+			others := func(p kmsg.MetadataResponseTopicPartition) bool { return p.Partition != r.partition }
+			if err := led(r.topic, slices.DeleteFunc(t.Partitions, others)); err != nil {
+				return generation, err
+			}
 		}
 		switch {
 		case r.incarnation == "":
