@@ -184,6 +184,23 @@ func leaders(t *testing.T, c *kfake.Cluster, topic string) *kmsg.MetadataRespons
 	return must.Get(req.RequestWith(sinktest.Deadline(t), newClient(t, c.ListenAddrs())))(t)
 }
 
+// TestBrokersOfTheConfigurationThatAreAway are not needed once the others are known.
+func TestBrokersOfTheConfigurationThatAreAway(t *testing.T) {
+	t.Parallel()
+	c := fake(t, kfake.SeedTopics(3, "t"))
+	for p := range int32(3) {
+		must.OK(t, c.MoveTopicPartition("t", p, p))
+	}
+	s := openQuiet(t, kafka.Options{Connection: at(c.ListenAddrs()[:1])})
+	sent := series("t", "before", 0, 60, 20)
+	sinktest.MustPublish(t, s, sent)
+	must.OK(t, c.RemoveNode(0))
+	kafka.Cut(s)
+	more := series("t", "behind", 0, 60, 20)
+	sinktest.MustPublish(t, s, more)
+	compare(t, append(sent, more...), consume(t, "t", c.ListenAddrs()))
+}
+
 // TestEachPartitionHasAFirstMessage: a member of a group that has one partition reads there
 // what the messages of a batch have in common, and no message of it says it twice.
 func TestEachPartitionHasAFirstMessage(t *testing.T) {

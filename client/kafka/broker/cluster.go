@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"net"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -50,12 +51,16 @@ type Cluster struct {
 	// readings counts the calls of [Reader.Read] that are under way.
 	readings atomic.Int64
 
-	mu         sync.Mutex
-	transport  *kafkago.Transport
+	mu        sync.Mutex
+	transport *kafkago.Transport
+	// from are the addresses of the brokers that transport learns the others from.
+	from       net.Addr
 	generation int
 	renewed    time.Time
+	// addresses are those of the brokers that the cluster has, true where one was reached.
 	// leaders are those of partitions, by TP.
-	leaders map[string]leader
+	addresses map[string]bool
+	leaders   map[string]leader
 	// renewAt is when the first of the sessions is about to end, zero where none does.
 	renewAt time.Time
 	// refusal is how the last refused login was answered, at refusedAt.
@@ -74,7 +79,7 @@ func NewCluster(life context.Context, opts *Options) *Cluster {
 		// Not nil, which would mean all topics of the cluster.
 		topics: []string{}, conns: make(map[*conn]struct{}), leaders: make(map[string]leader),
 	}
-	c.transport = c.newTransport()
+	c.transport, c.from = c.newTransport(), c.Addr
 	return c
 }
 
@@ -101,9 +106,9 @@ func (c *Cluster) RoundTrip(ctx context.Context, req protocol.Message) (protocol
 		// transaction unknown.
 		c.replace()
 	}
-	transport, generation := c.transport, c.generation
+	transport, generation, at := c.transport, c.generation, c.from
 	c.mu.Unlock()
-	res, err := transport.RoundTrip(ctx, c.Addr, req)
+	res, err := transport.RoundTrip(ctx, at, req)
 	return res, generation, c.Understood(ctx, err)
 }
 
@@ -161,9 +166,16 @@ func (c *Cluster) Follow(topics []string) {
 	}
 }
 
+// replace also has any broker that was reached tell of the others: those of the options may be
+// away.
 func (c *Cluster) replace() {
-	old := c.transport
-	c.transport = c.newTransport()
+	old, from := c.transport, slices.Clone(c.options.Brokers)
+	for address, reached := range c.addresses {
+		if reached && !slices.Contains(from, address) {
+			from = append(from, address)
+		}
+	}
+	c.transport, c.from = c.newTransport(), kafkago.TCP(from...)
 	c.generation++
 	c.renewed, c.renewAt = time.Now(), time.Time{}
 	old.CloseIdleConnections()
@@ -181,12 +193,18 @@ type leader struct {
 // has no others.
 const believedAfter = 8
 
-// learn notes who leads partitions. The error says that the broker which tells of them knows less
-// than another one did: cut off from the others, it would be asked, and taken for the leader, for
-// as long as it answers.
+// learn notes where brokers are, and who leads partitions. The error says that the broker which
+// tells of them knows less than another one did: cut off from the others, it would be asked, and
+// taken for the leader, for as long as it answers.
 func (c *Cluster) learn(found *kmsg.MetadataResponse, generation int) (behind error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	addresses := make(map[string]bool, len(found.Brokers))
+	for _, b := range found.Brokers {
+		address := net.JoinHostPort(b.Host, strconv.Itoa(int(b.Port)))
+		addresses[address] = c.addresses[address]
+	}
+	c.addresses = addresses
 	for i := range found.Topics {
 		t := &found.Topics[i]
 		id := IDOf(t)

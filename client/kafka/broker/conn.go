@@ -75,13 +75,20 @@ func (c *Cluster) Dial(ctx context.Context, network, address string) (net.Conn, 
 	if err != nil {
 		return nil, errors.Join(err, held.Close())
 	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if _, is := c.addresses[address]; is {
+		c.addresses[address] = true
+	}
 	return ready, nil
 }
 
 // advertised adds to an error about a broker where its address comes from, unless that was
-// configured. A broker that answers is where it says.
+// configured, or a broker was reached there. One that answers is where it says.
 func (c *Cluster) advertised(address string, err error) error {
-	if _, answers := errors.AsType[*brokerError](err); answers || slices.Contains(c.options.Brokers, address) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if _, answers := errors.AsType[*brokerError](err); answers || c.addresses[address] || slices.Contains(c.options.Brokers, address) {
 		return err
 	}
 	return &AdvertisedError{address, err}
