@@ -60,7 +60,7 @@ func (c *claim) last() uint64 {
 func (c *claim) acquire(ctx context.Context, s *server.Session) (*jetstream.StreamInfo, error) {
 	stream, err := lookup(ctx, s.JS, c.options, c.options.Stream)
 	if err != nil {
-		return nil, s.Explained(err)
+		return nil, s.Explained(err, "STREAM.INFO."+c.options.Stream, "STREAM.CREATE."+c.options.Stream)
 	}
 	info := stream.CachedInfo()
 	if err := usable(c.options, info); err != nil {
@@ -71,10 +71,7 @@ func (c *claim) acquire(ctx context.Context, s *server.Session) (*jetstream.Stre
 	}
 	last, err := server.GetMessage(ctx, s, c.options.Stream, server.Query{LastFor: c.options.Claim})
 	if err != nil {
-		if denied := s.DeniedBy(server.GetMessages, server.GetDirect); denied != nil {
-			err = fmt.Errorf("allow the user of bridge to publish on %s: %w", c.options.API("STREAM.MSG.GET."+c.options.Stream), denied)
-		}
-		return nil, err
+		return nil, s.Explained(err, "STREAM.MSG.GET."+c.options.Stream)
 	}
 	expected := uint64(0)
 	if last != nil {

@@ -3,8 +3,10 @@ package jetstream_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -92,9 +94,9 @@ func codesOf(r *inspect.Report) (codes []inspect.Code) {
 // TestWhatALoginMayNot is found by a check, and named by a read.
 func TestWhatALoginMayNot(t *testing.T) {
 	t.Parallel()
-	const info, consume, get = "$JS.API.STREAM.INFO.EVENTS", "$JS.API.CONSUMER.>", "$JS.API.STREAM.MSG.GET.EVENTS"
+	const info, consume, get = "$JS.API.STREAM.INFO.*", "$JS.API.CONSUMER.>", "$JS.API.STREAM.MSG.GET.EVENTS"
 	may := func(user string, subjects ...string) *server.User {
-		publish := &server.SubjectPermission{Allow: append(subjects, "in.>")}
+		publish := &server.SubjectPermission{Allow: append(subjects, "in.>", "LOST.>")}
 		return &server.User{Username: user, Password: "secret", Permissions: &server.Permissions{Publish: publish}}
 	}
 	nats := testenv.InProcessNATS(t, func(o *server.Options) {
@@ -130,8 +132,70 @@ func TestWhatALoginMayNot(t *testing.T) {
 			s := open(t, options)
 			sinktest.MustPublish(t, s, ours("in.b", c.user, 10))
 			must.Fail(t, must.Err(storedIDs(t, s, "EVENTS", 1)), sink.ErrUnreadable, c.lacks)
+			// That says nothing about another stream.
+			must.Fail(t, must.Err(storedIDs(t, s, "NOBODY", 1)), sink.ErrGone)
 		})
 	}
+	t.Run("what has no answer is sent again, and its ids drop what is stored", func(t *testing.T) {
+		t.Parallel()
+		stream, p := nats.As("all", "secret").CreateStream(t, jetstream.StreamConfig{Name: "LOST"}), testenv.StartProxy(t, nats.Addr())
+		s := open(t, sinkjs.Options{Connection: at("nats://writer:secret@"+p.Addr(), "LOST")})
+		first, again := messages("LOST.a", "first", 3, 1), messages("LOST.a", "again", 3, 1)
+		sinktest.MustPublish(t, s, first)
+		p.DropAnswers()
+		done := make(chan error, 1)
+		go func() { done <- must.Err(s.Publish(sinktest.Deadline(t), again)) }()
+		sinktest.Until(t, "one is stored", func() bool { return must.Get(stream.Info(t.Context()))(t).State.Msgs > uint64(len(first)) })
+		p.Heal()
+		must.OK(t, <-done)
+		wantOnce(t, stream, "LOST.a", first, again)
+	})
+}
+
+// TestRightsThatComeBack: messages wait for a right that is taken away, which readiness names. They
+// go on when the server gives it back, or the login is another one.
+func TestRightsThatComeBack(t *testing.T) {
+	t.Parallel()
+	but := func(lacks *server.Permissions) func(*server.Options) {
+		return func(o *server.Options) {
+			o.Users = []*server.User{{Username: "all", Password: "secret"}, {Username: "few", Password: "secret", Permissions: lacks}}
+		}
+	}
+	nats := testenv.InProcessNATS(t, but(nil))
+	stream := nats.As("all", "secret").CreateStream(t, jetstream.StreamConfig{Name: "EVENTS", Subjects: []string{"in.>"}})
+	var user atomic.Value
+	user.Store("few")
+	s := open(t, sinkjs.Options{Connection: sinkjs.Connection{
+		URLs: []string{nats.URL()}, Stream: "EVENTS", Password: func() (string, string, error) { return user.Load().(string), "secret", nil },
+	}})
+	deny := func(subject string) *server.SubjectPermission {
+		return &server.SubjectPermission{Deny: []string{subject}}
+	}
+	back := func() { nats.Reload(t, but(nil)) }
+	sent := [][]sink.Message{messages("in.a", "first", 3, 1)}
+	sinktest.MustPublish(t, s, sent[0])
+	for i, c := range []struct {
+		lacks server.Permissions
+		says  string
+		ends  func()
+	}{
+		{server.Permissions{Subscribe: deny("_INBOX.>")}, "right to subscribe to it", back},
+		{server.Permissions{Publish: deny("$JS.API.STREAM.INFO.>")}, "right to publish on it", back},
+		{server.Permissions{Publish: deny("in.>")}, "right to publish on it", back},
+		{server.Permissions{Publish: deny("in.>")}, "right to publish on it", func() { user.Store("all") }},
+	} {
+		nats.Reload(t, but(&c.lacks))
+		batch, done := messages("in.a", fmt.Sprint(i), 3, 1), make(chan error, 1)
+		go func() { done <- must.Err(s.Publish(sinktest.Deadline(t), batch)) }()
+		sinktest.Until(t, "readiness names the "+c.says, func() bool {
+			err := s.Ready(t.Context())
+			return err != nil && strings.Contains(err.Error(), c.says)
+		})
+		c.ends()
+		must.OK(t, <-done)
+		sent = append(sent, batch)
+	}
+	wantOnce(t, stream, "in.a", sent...)
 }
 
 func TestInspectWithoutJetStream(t *testing.T) {

@@ -155,7 +155,7 @@ func (s *Sink) request(ctx context.Context, subject string) (string, error) {
 		return "", option.Errorf("no stream takes the subject %s: create one, or set %s", subject, option.NATSStream)
 	}
 	if ctx.Err() != nil {
-		err = session.Explained(context.Cause(ctx))
+		err = session.Explained(context.Cause(ctx), "STREAM.NAMES")
 	}
 	if err != nil {
 		return "", fmt.Errorf("ask for the stream of %s: %w", subject, err)

@@ -203,7 +203,7 @@ func (s *Sink) missing(ctx context.Context) error {
 			return err
 		}
 		if _, err := lookup(ctx, session.JS, &s.options, name); err != nil {
-			return session.Explained(err)
+			return session.Explained(err, "STREAM.INFO."+name, "STREAM.CREATE."+name)
 		}
 	} else {
 		for _, subject := range s.options.Published {

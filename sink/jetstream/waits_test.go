@@ -29,7 +29,7 @@ func TestWaitsNameFaultAndRemedy(t *testing.T) {
 		"accounts {",
 		`  A { jetstream: enabled, users: [`,
 		`    { user: admin, password: a },`,
-		`    { user: mute, password: a, permissions: { publish: { deny: ["mute.>"] } } },`,
+		`    { user: mute, password: a, permissions: { publish: { deny: ["mute.>", "$JS.API.STREAM.CREATE.>"] } } },`,
 		`    { user: blind, password: a, permissions: { publish: { deny: ["$JS.API.STREAM.INFO.>"] } } },`,
 		`  ] }`,
 		`  B { jetstream: { max_streams: 1, max_bytes_required: true }, users: [ { user: few, password: a } ] }`,
@@ -65,6 +65,7 @@ func TestWaitsNameFaultAndRemedy(t *testing.T) {
 		{"no named stream", "admin", "nobody.a", "NOBODY", false, false, inspect.NoStream, "create it"},
 		{"no limit of bytes", "few", "few.a", "FEW", true, false, inspect.StreamCreation, "STREAM_MAX_BYTES"},
 		{"no right to publish", "mute", "mute.a", "", false, false, "", "grant the user the right"},
+		{"no right to create", "mute", "made.a", "MADE", true, false, "", "grant the user the right"},
 		{"no right to ask", "blind", "count.b", "COUNT", false, false, inspect.StreamGrant, "grant the user the right"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

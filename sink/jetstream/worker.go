@@ -123,7 +123,7 @@ func (w *worker) attend(ctx context.Context, wire *wire) {
 func (w *worker) begin(ctx context.Context, wire *wire) (*series, error) {
 	stream, err := lookup(ctx, wire.JS, w.options, w.stream)
 	if err != nil {
-		return nil, wire.Explained(err)
+		return nil, wire.Explained(err, "STREAM.INFO."+w.stream, "STREAM.CREATE."+w.stream)
 	}
 	info := stream.CachedInfo()
 	if err := usable(w.options, info); err != nil {
@@ -135,7 +135,7 @@ func (w *worker) begin(ctx context.Context, wire *wire) (*series, error) {
 			"stream", w.stream, "duplicate_window", window, "at_least", 2*ackWait)
 	}
 	w.ref, w.base, w.replicated = refOf(info), info.State.LastSeq, info.Config.Replicas > 1
-	if err := w.resolve(ctx, stream); err != nil {
+	if err := w.resolve(ctx, wire); err != nil {
 		return nil, err
 	}
 	r := &series{
@@ -153,23 +153,21 @@ func (w *worker) begin(ctx context.Context, wire *wire) (*series, error) {
 
 // resolve finds out which of the messages without an answer have been stored. The fence gives each
 // of them one sequence at which it can be, and has one stored only if all before it are. One that
-// has been removed since counts as not stored: it is sent again, and dropped by its id.
-func (w *worker) resolve(ctx context.Context, stream jetstream.Stream) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, server.RequestTimeout, server.ErrNoReply)
-	defer cancel()
+// has been removed since counts as not stored: it is sent again, and dropped by its id. So does one
+// that the login may not read.
+func (w *worker) resolve(ctx context.Context, wire *wire) error {
+	began := time.Now()
 	var failed error
 	n := sort.Search(len(w.suspects), func(i int) bool {
 		f := &w.suspects[i]
 		if failed != nil || f.predicted > w.base {
 			return true
 		}
-		m, err := stream.GetMsg(ctx, f.predicted)
-		if err != nil && !errors.Is(err, jetstream.ErrMsgNotFound) {
-			failed = fmt.Errorf("read message %d of the stream: %w", f.predicted, err)
-		}
-		return err != nil || m.Header.Get(headerMsgID) != f.id
+		var m *server.Message
+		m, failed = server.GetMessage(ctx, wire.Session, w.stream, server.Query{Seq: f.predicted})
+		return m == nil || m.Headers.Get(headerMsgID) != f.id
 	})
-	if failed != nil {
+	if failed != nil && wire.Denied(began, "STREAM.MSG.GET."+w.stream+`"`) == nil {
 		return failed
 	}
 	for _, f := range w.suspects[:n] {
@@ -237,6 +235,9 @@ func lookup(ctx context.Context, js jetstream.JetStream, o *Options, name string
 		stream, err = natskv.Create(ctx, js, natskv.Bucket{Name: o.Bucket, Replicas: o.Keeps.Replicas})
 	} else {
 		stream, err = js.CreateStream(ctx, o.Keeps.config(o))
+	}
+	if ctx.Err() != nil {
+		err = context.Cause(ctx)
 	}
 	switch {
 	case natskv.FewerServers(err):

@@ -34,8 +34,10 @@ type NATSServer struct {
 	url *url.URL
 	// login opens a connection that may do everything.
 	login []nats.Option
-	// Process is nil for a whole cluster and for a server inside the test.
+	// Process is nil for a whole cluster and for a server inside the test, which is inner.
 	*Process
+	inner   *server.Server
+	options *server.Options
 }
 
 var sharedNATS shared[*NATSServer]
@@ -220,7 +222,16 @@ func InProcessNATS(t testing.TB, adjust ...func(*server.Options)) *NATSServer {
 	if !inner.ReadyForConnections(startWithin) {
 		t.Fatal("the NATS server inside the test is not ready")
 	}
-	return &NATSServer{Version: server.VERSION, url: &url.URL{Scheme: "nats", Host: inner.Addr().String()}}
+	return &NATSServer{Version: server.VERSION, url: &url.URL{Scheme: "nats", Host: inner.Addr().String()}, inner: inner, options: options}
+}
+
+// Reload has a server inside the test take other options, as a signal has another server read its
+// configuration again.
+func (s *NATSServer) Reload(t testing.TB, change func(*server.Options)) {
+	t.Helper()
+	s.options = s.options.Clone()
+	change(s.options)
+	must.OK(t, s.inner.ReloadOptions(s.options))
 }
 
 // Connect opens a connection of an administrator, closed when the test ends.

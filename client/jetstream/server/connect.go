@@ -82,24 +82,37 @@ func (o *Options) login() (options []nats.Option, err error) {
 	if o.HandshakeFirst {
 		options = append(options, nats.TLSHandshakeFirst())
 	}
+	user, secret, err := o.secret()
+	switch {
+	case err != nil || user+secret == "":
+		return options, err
+	case user != "":
+		return append(options, nats.UserInfo(user, secret)), nil
+	case o.Creds != nil:
+		return append(options, nats.UserCredentialBytes([]byte(secret))), nil
+	case o.NkeySeed == nil:
+		return append(options, nats.Token(secret)), nil
+	}
+	key, err := nkeys.ParseDecoratedNKey([]byte(secret))
+	if err != nil {
+		return nil, fmt.Errorf("read the nkey seed: %w", err)
+	}
+	public, err := key.PublicKey()
+	return append(options, nats.Nkey(public, key.Sign)), err
+}
+
+// secret returns the password of a user, or without one credentials, a seed or a token, as it is
+// now; nothing where there is no login.
+func (o *Options) secret() (user, secret string, err error) {
 	switch {
 	case o.Password != nil:
-		user, password, err := o.Password()
-		return append(options, nats.UserInfo(user, password)), err
+		return o.Password()
 	case o.Creds != nil:
-		creds, err := o.Creds()
-		return append(options, nats.UserCredentialBytes([]byte(creds))), err
+		secret, err = o.Creds()
+		return "", secret, err
 	case o.NkeySeed != nil:
-		seed, err := o.NkeySeed()
-		if err != nil {
-			return nil, err
-		}
-		key, err := nkeys.ParseDecoratedNKey([]byte(seed))
-		if err != nil {
-			return nil, fmt.Errorf("read the nkey seed: %w", err)
-		}
-		public, err := key.PublicKey()
-		return append(options, nats.Nkey(public, key.Sign)), err
+		secret, err = o.NkeySeed()
+		return "", secret, err
 	}
 	for _, s := range o.URLs {
 		u, err := url.Parse(s)
@@ -107,11 +120,11 @@ func (o *Options) login() (options []nats.Option, err error) {
 			continue
 		}
 		if password, ok := u.User.Password(); ok {
-			return append(options, nats.UserInfo(u.User.Username(), password)), nil
+			return u.User.Username(), password, nil
 		}
-		return append(options, nats.Token(u.User.Username())), nil
+		return "", u.User.Username(), nil
 	}
-	return options, nil
+	return "", "", nil
 }
 
 // Bare returns the URLs without a login, so that no error of the library can hold one.
@@ -184,7 +197,7 @@ func (c *Connector) Run(ctx context.Context) {
 	servers := Bare(c.options.URLs)
 	var pause backoff.Backoff
 	for ctx.Err() == nil {
-		s, err := c.connect(ctx, servers)
+		s, err := c.options.Connect(ctx, servers)
 		if err != nil {
 			if ctx.Err() != nil {
 				return
@@ -196,6 +209,7 @@ func (c *Connector) Run(ctx context.Context) {
 			}
 			continue
 		}
+		s.TooLong = c.tooLong
 		begun := time.Now()
 		// The cluster tells of further servers.
 		servers = Bare(c.options.URLs)
@@ -215,7 +229,7 @@ func (c *Connector) Run(ctx context.Context) {
 			}
 			c.set(nil, err)
 			c.faults.Fail(Everywhere, Everywhere, err)
-			if time.Since(begun) > flapping {
+			if time.Since(begun) > flapping && !errors.Is(err, nats.ErrPermissionViolation) {
 				pause.Reset()
 			} else if pause.Wait(ctx) != nil {
 				return
@@ -228,16 +242,20 @@ func (c *Connector) Run(ctx context.Context) {
 	}
 }
 
-func (c *Connector) connect(ctx context.Context, servers []string) (*Session, error) {
-	s := &Session{options: c.options, TooLong: c.tooLong, Gone: make(chan struct{}), listeners: make(map[*func(error)]struct{}), denials: make(map[string]error)}
+// Connect opens a session with one of servers. ctx bounds the attempt.
+func (o *Options) Connect(ctx context.Context, servers []string) (*Session, error) {
+	s := &Session{options: o, Gone: make(chan struct{}), listeners: make(map[*func(error)]struct{})}
 	var err error
-	if s.NC, err = c.options.Dial(ctx, servers,
+	if s.user, s.secret, err = o.secret(); err != nil {
+		return nil, err
+	}
+	if s.NC, err = o.Dial(ctx, servers,
 		nats.ClosedHandler(func(*nats.Conn) { close(s.Gone) }),
 		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) { s.refused(err) }),
 	); err != nil {
 		return nil, err
 	}
-	if s.JS, err = c.options.New(s.NC); err != nil {
+	if s.JS, err = o.New(s.NC); err != nil {
 		s.NC.Close()
 		return nil, err
 	}
@@ -304,24 +322,22 @@ type Session struct {
 	options *Options
 	// longest is how long the longest line is that was sent.
 	longest atomic.Int64
+	// user and secret are those of its login.
+	user, secret string
 
 	mu sync.Mutex
 	// listeners are called with each refused publication.
 	listeners map[*func(error)]struct{}
 	// cause is why the connection was dropped on this side.
 	cause error
-	// denials are the last refusals of requests to JetStream, which no answer tells, by what was
-	// asked for.
-	denials map[string]error
+	// denials are the last refusals, which no answer tells.
+	denials []denial
 }
 
-// What may be denied: to read single messages, to make or read consumers, and anything else.
-const (
-	GetMessages   = ".API.STREAM.MSG.GET"
-	GetDirect     = ".API.DIRECT.GET"
-	readConsumers = ".API.CONSUMER"
-	askJetStream  = "$JS."
-)
+type denial struct {
+	at  time.Time
+	err error
+}
 
 func (s *Session) Alive() bool {
 	select {
@@ -369,16 +385,21 @@ func (s *Session) refused(err error) {
 	if !errors.Is(err, nats.ErrPermissionViolation) {
 		return
 	}
+	const most = 1000
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, what := range []string{readConsumers, GetMessages, GetDirect, askJetStream} {
-		if strings.Contains(err.Error(), what) {
-			s.denials[what] = err
-			return
+	s.denials = append(s.denials[max(0, len(s.denials)-most):], denial{time.Now(), err})
+	for listener := range s.listeners {
+		if !strings.Contains(err.Error(), `"$JS.`) {
+			(*listener)(err)
 		}
 	}
-	for listener := range s.listeners {
-		(*listener)(err)
+	s.mu.Unlock()
+	switch user, secret, unread := s.options.secret(); {
+	case strings.Contains(err.Error(), "for Subscription to"):
+		// It brings no answers any more, also when that is granted again.
+		s.Drop(fmt.Errorf("grant the user the right to subscribe to it: %w", err))
+	case unread == nil && (user != s.user || secret != s.secret):
+		s.Drop(fmt.Errorf("the login is another one since: %w", err))
 	}
 }
 
@@ -397,21 +418,25 @@ func (s *Session) OnDenied(listener func(error)) (stop func()) {
 // API returns a subject of the API of JetStream.
 func (s *Session) API(subject string) string { return s.options.API(subject) }
 
-// DeniedBy returns why something may not be asked of JetStream, nil while that is not known.
-func (s *Session) DeniedBy(whats ...string) error {
+// Denied returns the last refusal since a time that no answer tells: of a request to JetStream for
+// one of these, each the beginning of a subject of its API, or all of one with a quotation mark
+// behind it; of anything where none is given.
+func (s *Session) Denied(since time.Time, whats ...string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, what := range whats {
-		if err := s.denials[what]; err != nil {
-			return err
+	for _, d := range slices.Backward(s.denials) {
+		is := func(what string) bool { return strings.Contains(d.err.Error(), `"`+s.API(what)) }
+		if !d.at.Before(since) && (len(whats) == 0 || slices.ContainsFunc(whats, is)) {
+			return d.err
 		}
 	}
 	return nil
 }
 
-// Explained returns why JetStream was not asked, where that explains an error, else err.
-func (s *Session) Explained(err error) error {
-	denied := s.DeniedBy(askJetStream)
+// Explained returns why JetStream was not asked for these, as in Denied, where that explains an
+// error, else err.
+func (s *Session) Explained(err error, whats ...string) error {
+	denied := s.Denied(time.Now().Add(-2*RequestTimeout), whats...)
 	if err == nil || denied == nil || !errors.Is(err, ErrNoReply) {
 		return err
 	}

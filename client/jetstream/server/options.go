@@ -26,8 +26,8 @@ type Options struct {
 	Stream string
 	// Readable are the subjects that [Reader.Read] reads; wildcards are fine. Empty: all.
 	Readable []string
-	// Password returns a user and a password. It is called at each connect and replaces what the
-	// URLs hold.
+	// Password returns a user and a password, or a token without a user. It is called at each
+	// connect and replaces what the URLs hold.
 	Password func() (user, password string, err error)
 	// Creds returns credentials (JWT and seed, as in a .creds file), NkeySeed the seed of an nkey
 	// user. They are called at each connect.

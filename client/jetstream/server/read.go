@@ -240,6 +240,7 @@ func (r *reading) outcome(err error) (time.Duration, error) {
 // once reads over one connection, and makes sure that it was one stream that did not lose what was
 // skipped.
 func (r *reading) once(ctx context.Context) error {
+	began := time.Now()
 	session, err := r.reader.reached(ctx)
 	if err != nil {
 		return err
@@ -260,9 +261,10 @@ func (r *reading) once(ctx context.Context) error {
 	if err == nil || r.refused != nil {
 		return err
 	}
-	denied, grant := session.DeniedBy(readConsumers), "CONSUMER.>"
+	denied, grant := session.Denied(began, "CONSUMER.CREATE."+r.span.TP+".", "CONSUMER.MSG.NEXT."+r.span.TP+"."), "CONSUMER.>"
 	if denied == nil {
-		denied, grant = session.DeniedBy(GetMessages, GetDirect), "STREAM.MSG.GET."+r.span.TP
+		grant = "STREAM.MSG.GET." + r.span.TP
+		denied = session.Denied(began, grant+`"`)
 	}
 	if denied != nil {
 		return fmt.Errorf("%w: allow the user of this connection to publish on %s: %w", bus.ErrUnreadable, session.API(grant), denied)
@@ -323,7 +325,7 @@ func Describe(ctx context.Context, session *Session, name string) (*jetstream.St
 	stream, err := session.JS.Stream(ctx, name)
 	switch {
 	case ctx.Err() != nil:
-		return nil, session.Explained(context.Cause(ctx))
+		return nil, session.Explained(context.Cause(ctx), "STREAM.INFO."+name)
 	case errors.Is(err, jetstream.ErrStreamNotFound):
 		return nil, errMissing
 	case err != nil:
@@ -380,7 +382,7 @@ func (r *Reader) tps(ctx context.Context, destinations []string) (tps []bus.TP, 
 		}
 		names, err := StreamsOf(ctx, session.JS, []string{subject})
 		if err != nil {
-			return nil, session.Explained(err)
+			return nil, session.Explained(err, "STREAM.NAMES")
 		}
 		var subjects []string
 		if tps, subjects, err = r.describeAll(ctx, session, tps, names); err != nil {

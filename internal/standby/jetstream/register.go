@@ -5,10 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"sync"
 	"time"
 
-	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"example.org/bridge/client/jetstream/server"
@@ -41,13 +39,9 @@ type Options struct {
 
 // Register is a standby.Register. It connects at the first request. It serves one goroutine.
 type Register struct {
-	opts Options
-	nc   *nats.Conn
-	kv   jetstream.KeyValue
-
-	mu sync.Mutex
-	// denied is what the server has refused on this connection, which no answer says.
-	denied error
+	opts    Options
+	session *server.Session
+	kv      jetstream.KeyValue
 }
 
 var _ standby.Register = (*Register)(nil)
@@ -113,10 +107,10 @@ func (r *Register) Check(ctx context.Context) error {
 
 // Close implements standby.Register.
 func (r *Register) Close() error {
-	if r.nc != nil {
-		r.nc.Close()
+	if r.session != nil {
+		r.session.NC.Close()
 	}
-	r.nc, r.kv = nil, nil
+	r.session, r.kv = nil, nil
 	return nil
 }
 
@@ -140,26 +134,17 @@ func (r *Register) do(ctx context.Context, request func(context.Context) error) 
 }
 
 func (r *Register) open(ctx context.Context) error {
-	if r.kv != nil && r.nc.IsConnected() {
+	if r.kv != nil && r.session.Alive() {
 		return nil
 	}
-	if err := r.Close(); err != nil {
-		return err
+	err := r.Close()
+	if err == nil {
+		r.session, err = r.opts.Connection.Connect(ctx, r.opts.Connection.URLs)
 	}
-	r.refused(nil)
-	nc, err := r.opts.Connection.Dial(ctx, r.opts.Connection.URLs, nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) {
-		if errors.Is(err, nats.ErrPermissionViolation) {
-			r.refused(err)
-		}
-	}))
 	if err != nil {
 		return err
 	}
-	r.nc = nc
-	js, err := r.opts.Connection.New(nc)
-	if err != nil {
-		return err
-	}
+	js := r.session.JS
 	r.kv, err = js.KeyValue(ctx, Bucket)
 	if errors.Is(err, jetstream.ErrBucketNotFound) && !r.opts.Missing {
 		_, err = natskv.Create(ctx, js, natskv.Bucket{Name: Bucket, Description: "who works of each standby group of bridge", Replicas: r.opts.Replicas})
@@ -170,16 +155,11 @@ func (r *Register) open(ctx context.Context) error {
 	return err
 }
 
-func (r *Register) refused(err error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.denied = err
-}
-
 func (r *Register) explain(err error) error {
-	r.mu.Lock()
-	denied := r.denied
-	r.mu.Unlock()
+	var denied error
+	if r.session != nil {
+		denied = r.session.Denied(time.Time{})
+	}
 	switch {
 	case denied != nil:
 		return fmt.Errorf("%s: %w", Grant, denied)
