@@ -277,7 +277,8 @@ func setFingerprints(c *Config, env environment) {
 		}
 		// A hash takes all that is written.
 		_, _ = fmt.Fprintf(sum, "%d %s=%d %s;", len(name), name, len(env[name]), env[name])
-		if c.Standby.Group != "" && env[name] != "" && busLogin.MatchString(strings.TrimPrefix(name, prefix)) {
+		// Each connect reads a file.
+		if c.Standby.Group != "" && env[name] != "" && env[name+fileSuffix] == "" && busLogin.MatchString(strings.TrimPrefix(name, prefix)) {
 			one := sha256.Sum256([]byte(env[name]))
 			c.login[name] = string(one[:])
 		}

@@ -150,15 +150,8 @@ func (d *Driver) login(in *driver.Input, a *driver.Authority) {
 	if a.User == nil {
 		return
 	}
-	password, hasPassword := a.User.Password()
-	if !hasPassword {
-		in.Hide(a.User.Username())
-		o.URLs[0] = "nats://" + a.User.String() + "@" + a.Hosts[0]
-		return
-	}
-	in.Hide(password)
 	read, _ := in.Secret(option.SinkURL)
-	o.Password = func() (string, string, error) {
+	o.Password = func() (user, password string, err error) {
 		text, err := read()
 		if err != nil {
 			return "", "", err
@@ -170,10 +163,16 @@ func (d *Driver) login(in *driver.Input, a *driver.Authority) {
 		if a.User == nil {
 			return "", "", option.Errorf("%s names no user any more: write nats://user:password@host:port", option.SinkURL)
 		}
-		password, _ := a.User.Password()
+		user = a.User.Username()
+		password, is := a.User.Password()
+		if !is {
+			user, password = "", user
+		}
 		in.Hide(password)
-		return a.User.Username(), password, nil
+		return user, password, nil
 	}
+	// It cannot fail so shortly after the parse.
+	_, _, _ = o.Password()
 }
 
 func (s *streamSettings) checkName(in *driver.Input) {
