@@ -51,9 +51,17 @@ func testGrants(t *testing.T, product testenv.Product) {
 		if next, err := s.NextID(t.Context()); err != nil || next != 2 {
 			t.Fatalf("next id %d, %v", next, err)
 		}
-		b.exec(t, "REVOKE SELECT ON t FROM "+strings.ReplaceAll(b.name, "bridge_test", "u")+"@'%'")
+		user := strings.ReplaceAll(b.name, "bridge_test", "u") + "@'%'"
+		b.exec(t, "REVOKE SELECT ON t FROM "+user)
 		sourcetest.Refused(t, s, source.ErrDenied)
 		must.Fail(t, must.Err(s.NextID(t.Context())), source.ErrDenied)
+		b.exec(t, "GRANT SELECT ON t TO "+user)
+		sourcetest.Holds(t, s, 1)
+		b.exec(t, "ALTER TABLE t ADD more INT")
+		if p, log := sourcetest.Read(t, s, source.Query{Limit: 9}), b.log.Drain(); len(p.Columns.List) != 5 || strings.Contains(log, "left out") {
+			t.Errorf("behind the GRANT and a new column: columns %+v, log %q", p.Columns.List, log)
+		}
+		b.exec(t, "ALTER TABLE t DROP more")
 	})
 	t.Run("a column that EXCLUDE names need not be granted", func(t *testing.T) {
 		src := b.login(t, "SELECT (id, name, at) ON t", "INSERT (doc) ON t")

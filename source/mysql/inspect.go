@@ -167,7 +167,7 @@ func (t *inspection) checkHidden(ctx context.Context, c conn) error {
 		return nil
 	}
 	err := c.query(ctx, "SELECT * FROM "+t.quoted()+" LIMIT 0", nil)
-	if number(err) != erColAccessDenied && number(err) != erTableAccessDenied {
+	if !isDenied(err) {
 		return err
 	}
 	if slices.ContainsFunc(t.Spec.Exclude, func(name string) bool { return t.Table.At(name) < 0 }) {

@@ -153,10 +153,9 @@ func (s *shard) run(ctx context.Context, pool *sqltable.Pool, what string, read 
 		})
 	}
 	err := try()
-	if denied := number(err); s.shape != nil && s.shape.watched() && (denied == erTableAccessDenied || denied == erColAccessDenied) {
+	if isDenied(err) && s.shape != nil && s.shape.watched() {
 		// A login with grants on single columns may not say `SELECT *`.
-		s.narrow = true
-		s.refreshed = time.Time{}
+		s.narrow, s.refreshed = true, time.Time{}
 		err = try()
 	}
 	stale := []uint16{erBadField, erKeyDoesNotExist, erColAccessDenied, erWrongNumberOfColumns, erOperandColumns}
@@ -181,6 +180,14 @@ func (s *shard) refresh(ctx context.Context, c conn) error {
 	read, masks, err := s.readShape(ctx, c, server)
 	if err != nil {
 		return err
+	}
+	if s.narrow {
+		// It may have been without any grant for a moment.
+		err := c.query(ctx, "SELECT * FROM "+s.quoted()+" LIMIT 0", nil)
+		if err != nil && !isDenied(err) {
+			return err
+		}
+		s.narrow = err != nil
 	}
 	if s.narrow {
 		if s.spec.Fields == nil && s.shape.watched() {
@@ -293,6 +300,11 @@ var (
 	errNoDatabase = option.Errorf("%w: the table has no database: write %s as database.table or put the database into %s",
 		source.ErrMissing, option.Table, option.SourceURL)
 )
+
+// isDenied reports whether the login lacks a grant on a table, or on a column of it.
+func isDenied(err error) bool {
+	return slices.Contains([]uint16{erTableAccessDenied, erColAccessDenied}, number(err))
+}
 
 func number(err error) uint16 {
 	var refused *mysql.MySQLError

@@ -172,14 +172,14 @@ func (t *inspection) checkColumns(ctx context.Context, c conn) (complete bool, e
 		seen[r] = true
 		// SHOW COLUMNS hides a column without a grant; the error tells that from a missing one.
 		err := c.query(ctx, "SELECT "+quoteName(r.Column)+" FROM "+t.quoted()+" LIMIT 0", nil)
-		switch code := number(err); {
+		switch {
 		case err == nil:
 			// MariaDB's row_start is one.
 			t.Found(inspect.Unsafe, inspect.NoColumn, "has a hidden column %q, which %s names: it can be selected, but SHOW COLUMNS does not list it, so its type cannot be told", r.Column, r.Setting).
 				Says("declare the column in the table, or name another one with %s: the columns are %s", r.Setting, t.Table.Names())
-		case code == erBadField:
+		case number(err) == erBadField:
 			t.NoColumn(r)
-		case code != erColAccessDenied && code != erTableAccessDenied:
+		case !isDenied(err):
 			return false, err
 		case r.Setting == option.Exclude:
 			// What the login may not read is left out anyway.
