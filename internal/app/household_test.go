@@ -42,14 +42,21 @@ type (
 
 func (keptSink) Close() error { return nil }
 
-// slowSink is a bus that does not return the messages of a topic.
-type slowSink struct {
+// toySink is the bus of a household, of which slow and denied topics are not read.
+type toySink struct {
 	keptSink
-	topic string
+	of *household
 }
 
-func (s slowSink) Read(ctx context.Context, span sink.Span, each func(*sink.Stored) error) (uint64, error) {
-	if strings.HasPrefix(span.TP, s.topic) {
+func (s toySink) TPs(ctx context.Context, destinations []string) ([]sink.TP, error) {
+	if s.of.denied.Load() {
+		return nil, sink.ErrUnreadable
+	}
+	return s.keptSink.TPs(ctx, destinations)
+}
+
+func (s toySink) Read(ctx context.Context, span sink.Span, each func(*sink.Stored) error) (uint64, error) {
+	if s.of.slow != "" && strings.HasPrefix(span.TP, s.of.slow) {
 		<-ctx.Done()
 		return span.From, context.Cause(ctx)
 	}
@@ -68,8 +75,9 @@ type household struct {
 	topics []string
 	// away has the servers that do not answer.
 	away sync.Map
-	// unreadable says that the bus cannot be read back.
+	// unreadable says that the bus cannot be read back, denied that it may not be now.
 	unreadable bool
+	denied     atomic.Bool
 	// slow is a topic whose messages are waited for.
 	slow string
 	// refuses is how often the bus is not opened, opened how many databases are open.

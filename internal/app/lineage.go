@@ -174,6 +174,26 @@ func (a *admissions) querySource(ctx context.Context, d *database, once bool, do
 	}
 }
 
+// readableEvery is how often a stream is read that has stopped because it could not be read.
+var readableEvery = 10 * time.Second
+
+// awaitReadable waits until such a stream can be read, or ctx ends: another app has it go on.
+func (a *App) awaitReadable(ctx context.Context) bool {
+	for backoff.Pause(ctx, readableEvery) == nil {
+		for i, one := range a.recovery.Progress().Streams {
+			if !errors.Is(one.Err, sink.ErrUnreadable) {
+				continue
+			}
+			s := lineageStream(a.opts.Config, a.streams[i].Stream, nil)
+			if _, err := lineage.Scan(ctx, a.reader, &s, lineage.Window, nil); err == nil {
+				a.logger.Info("a stream can be read again", "stream", one.Stream)
+				return true
+			}
+		}
+	}
+	return false
+}
+
 // valuesWithin is how long the values of messages are waited for while a shard runs.
 const valuesWithin = 30 * time.Second
 

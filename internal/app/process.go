@@ -243,15 +243,17 @@ func (p *Process) runApp(ctx context.Context, a *App) (next *reload, err error) 
 		})
 		return nil
 	})
-	group.Go(func() error {
-		if a.awaitTables(working) {
-			select {
-			case p.reloads <- reload{nil, make(chan error, 1), true}:
-			case <-working.Done():
+	for tables, changed := range map[bool]func(context.Context) bool{true: a.awaitTables, false: a.awaitReadable} {
+		group.Go(func() error {
+			if changed(working) {
+				select {
+				case p.reloads <- reload{nil, make(chan error, 1), tables}:
+				case <-working.Done():
+				}
 			}
-		}
-		return nil
-	})
+			return nil
+		})
+	}
 	select {
 	case <-working.Done():
 	case one := <-p.reloads:

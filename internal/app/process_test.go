@@ -255,6 +255,22 @@ func (h *household) process() *Process {
 	return p
 }
 
+// TestAStreamThatCanBeReadAgain goes on, without a person.
+func TestAStreamThatCanBeReadAgain(t *testing.T) {
+	every := readableEvery
+	readableEvery = 50 * time.Millisecond
+	t.Cleanup(func() { readableEvery = every })
+	h := newHousehold(t, "moves")
+	h.stop()
+	h.denied.Store(true)
+	p := h.process()
+	t.Cleanup(start(t, p))
+	h.eventually("it is stopped", func() bool { return p.Daemon().Status().Streams[0].Shards[0].Cause == shard.CauseBusUnreadable })
+	h.insert("d_0", "M", "one")
+	h.denied.Store(false)
+	h.published("M", "one")
+}
+
 // TestAShutdownDuringAReload is in order: what was in flight is published, and no other app begins.
 func TestAShutdownDuringAReload(t *testing.T) {
 	t.Parallel()

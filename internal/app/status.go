@@ -271,7 +271,7 @@ var remedies = map[shard.Cause]remedy{
 	shard.CauseConfiguration:   {text: "Change the variables back, or type the command that the error names."},
 	shard.CauseSchema:          {"Increase %s, or give the table its column back.", option.EventVersion},
 	shard.CauseBusLost:         {text: "Restart bridge: it reads what the bus still has and publishes the other rows again. If messages have expired, too: stop bridge and type bridge checkpoint rebuild {stream}."},
-	shard.CauseBusUnreadable:   {text: "Grant the right to read that the error names, or use another stream of the bus, then restart bridge."},
+	shard.CauseBusUnreadable:   {text: "Grant the right to read that the error names, or use another stream of the bus. bridge tries again every 10 s."},
 	shard.CauseSuperseded:      {text: "Find the other bridge with the same streams, end one of the two, and restart the one that is to go on."},
 	shard.CauseRefused:         {"Increase the limit of the bus, or set %s to put such rows aside, then restart bridge.", option.DeadLetter},
 	shard.CauseDeadLetterLimit: {text: "See with bridge deadletter list what is refused, fix the rows or the bus, then restart bridge."},

@@ -115,10 +115,7 @@ func (b toyBus) Open(driver.Use) (sink.Sink, error) {
 	if b.unreadable {
 		return struct{ sink.Sink }{keptSink{b.bus}}, nil
 	}
-	if b.slow != "" {
-		return slowSink{keptSink{b.bus}, b.slow}, nil
-	}
-	return keptSink{b.bus}, nil
+	return toySink{keptSink{b.bus}, b.household}, nil
 }
 
 func (b toyBus) Read(ctx context.Context, _ driver.Use, what driver.Reading) (*verify.Bus, error) {

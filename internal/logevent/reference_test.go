@@ -44,7 +44,8 @@ var explainedIn = map[string]string{
 
 // explained says it of single events, where that differs.
 var explained = map[string]string{
-	"columns_changed": "Columns that change",
+	"a_stream_can_be_read_again": "A stream is stopped",
+	"columns_changed":            "Columns that change",
 	"events_change_in_a_way_that_consumers_have_to_be_told_of":  "Columns that change",
 	"ids_have_been_vacant_for_gap_ttl_and_are_no_longer_polled": "Lag",
 	"recording_the_table_as_it_stands":                          "Where a stream begins",
