@@ -10,6 +10,7 @@ import (
 	"example.org/bridge/event"
 	"example.org/bridge/internal/lineage"
 	"example.org/bridge/internal/published"
+	"example.org/bridge/sink"
 	"example.org/bridge/source"
 )
 
@@ -75,9 +76,9 @@ func (p *publishedRows) confirm(ctx context.Context) error {
 	now, origin := p.log.Origin(), p.log.Origin()
 	now.Server, now.Started = server, source.StartedOf(p.opts.Source)
 	if c.Moved = p.movedFrom(origin, now); c.Outcome() == published.Reused || p.release() {
-		return p.conclude(ctx, c, false)
+		_, err = p.conclude(ctx, c, false)
 	}
-	return nil
+	return err
 }
 
 func (p *publishedRows) setOrigin(now published.Origin) {
@@ -181,7 +182,7 @@ func (p *publishedRows) watch(ctx context.Context, page *page) (ready bool, err 
 		p.askedAt = nil
 	}
 	if moved || p.due || now.Shape != p.seen.Shape {
-		if err := p.compare(ctx, now); err != nil {
+		if ready, err := p.compare(ctx, now); !ready {
 			return false, err
 		}
 	}
@@ -208,14 +209,15 @@ func (p *publishedRows) heldBack(server string) bool {
 }
 
 // compare compares the rows published last with the table, as it is on the server that now names.
-func (p *publishedRows) compare(ctx context.Context, now published.Origin) error {
+// Where they are to be compared before a page is published, ready is false.
+func (p *publishedRows) compare(ctx context.Context, now published.Origin) (ready bool, err error) {
 	c, server, err := p.read(ctx, published.Check{}, p.log.Rows())
 	if err == nil && c == nil && p.apart > 0 {
 		// The next page has the columns that the rows have now, unless servers differ about them.
 		p.apart++
 	}
 	if err != nil || c == nil {
-		return err
+		return err == nil, err
 	}
 	// Where another server has answered than for the page, the next page is compared again.
 	if p.due = server != now.Server; p.due {
@@ -226,8 +228,9 @@ func (p *publishedRows) compare(ctx context.Context, now published.Origin) error
 	now.Server, now.Started = server, source.StartedOf(p.opts.Source)
 	moved := p.movedFrom(p.log.Origin(), now) || p.seen.Server != "" && !now.SameServer(p.seen)
 	c.Moved, p.seen = moved || p.fell, now
-	if err := p.conclude(ctx, c, p.fell && !moved); err != nil {
-		return err
+	if ready, err := p.conclude(ctx, c, p.fell && !moved); !ready {
+		p.due = true
+		return false, err
 	}
 	if p.fell = p.fell && p.due; moved && c.Lost() {
 		// Transactions that are open there may have their ids.
@@ -239,29 +242,26 @@ func (p *publishedRows) compare(ctx context.Context, now published.Origin) error
 	if !p.due {
 		p.setOrigin(now)
 	}
-	return nil
+	return true, nil
 }
 
 // conclude returns an error where c says that ids are used again. Before that rows which may be
-// others are compared by their columns with what the bus has of them. Where the highest id fell
-// alone, digests without the bus would take rows that were updated for others: all is compared
-// again.
-func (p *publishedRows) conclude(ctx context.Context, c *published.Check, fell bool) error {
+// others are compared by their columns with what the bus has of them. It is not ready where it is
+// to wait for that: digests alone would take rows that were updated for others, and rows that are
+// published meanwhile would prove that all below them are as they were.
+func (p *publishedRows) conclude(ctx context.Context, c *published.Check, waits bool) (ready bool, err error) {
 	answered, err := p.resolve(ctx, c)
-	if err != nil {
-		return err
-	}
-	if fell && !answered {
-		c.Moved, p.due = false, true
+	if err != nil || waits && !answered {
+		return false, err
 	}
 	switch c.Outcome() {
 	case published.Reused:
-		return newReused(p.remedy(c.Survivor()), "of the rows of %s that were published last %d were others, from id %d on: did the database fail over to a server that was "+
+		return false, newReused(p.remedy(c.Survivor()), "of the rows of %s that were published last %d were others, from id %d on: did the database fail over to a server that was "+
 			"behind, lose its newest rows in a crash, or was it restored?", p.opts.Name, len(c.Others)+len(c.Doubted), c.First())
 	case published.Doubtful:
 		p.doubt(c)
 	}
-	return nil
+	return true, nil
 }
 
 // compareLost compares the rows that servers have lost, every LostEvery until their time is over.
@@ -280,7 +280,7 @@ func (p *publishedRows) compareLost(ctx context.Context) error {
 		return nil
 	}
 	p.lostNext = began.Add(p.opts.LostEvery)
-	if err := p.conclude(ctx, c, false); err != nil {
+	if _, err := p.conclude(ctx, c, false); err != nil {
 		return err
 	}
 	// Those that are published again, or were named, need no second look.
@@ -387,7 +387,7 @@ func (p *publishedRows) compareView(ctx context.Context, rows []published.Row, d
 }
 
 // resolve compares the newest rows of c that may be others, by their columns, with what the bus has
-// of them. Where it has nothing, or does not answer in time, c stays as it is.
+// of them. Where it has nothing, cannot be read, or does not answer in time, c stays as it is.
 func (p *publishedRows) resolve(ctx context.Context, c *published.Check) (answered bool, err error) {
 	ids := c.Unsure()
 	if len(ids) == 0 || p.opts.Newest == nil {
@@ -398,8 +398,8 @@ func (p *publishedRows) resolve(ctx context.Context, c *published.Check) (answer
 		if ctx.Err() != nil {
 			return false, context.Cause(ctx)
 		}
-		p.opts.Logger.Warn("rows that may be others than those published last could not be read from the bus: their ids and digests alone decide", "rows", len(ids), "error", err)
-		return false, nil
+		p.opts.Logger.Warn("rows that may be others than those published last could not be read from the bus: digests alone decide, or they wait", "rows", len(ids), "error", err)
+		return errors.Is(err, sink.ErrUnreadable), nil
 	}
 	slices.Sort(ids)
 	page, err := p.reader.rows(ctx, source.Query{Ranges: source.RangesOf(ids), Limit: len(ids), MaxBytes: compareBytes})

@@ -14,6 +14,7 @@ import (
 	"example.org/bridge/event"
 	"example.org/bridge/internal/shard"
 	"example.org/bridge/reconcile"
+	"example.org/bridge/sink"
 	"example.org/bridge/source"
 	sourcememory "example.org/bridge/source/sourcetest/memory"
 	"example.org/bridge/tests/must"
@@ -192,6 +193,8 @@ func TestIDsWithoutACounterAreUsedAgain(t *testing.T) {
 			at 3 new-3 six-6; saved 3; at 4 new-4 seven-7; saved 4; update 4 other-4 eight-8; away 1; polls 5; is running; ids 3-4`,
 		"the same, and the bus is away at first": old + "delete 3; update 2 old-2 changed; polls 5; at 4 new-4 seven-7; saved 4; delete 4; polls 5; is running; ids 1-4",
 		"all are deleted":                        old + "delete 1-3; polls 5; at 4 new-4 seven-7; saved 4; is running; ids 1-4",
+		"another one, and a newer one, while the bus is away": old + "delete 3; polls 5; between at 3 new-3 six-6 | at 4 new-4 seven-7;" + fmt.Sprintf(again, 1, 3, 2),
+		"the same, of a bus that may not be read":             old + "delete 3; polls 5; between at 3 new-3 six-6 | at 4 new-4 seven-7;" + fmt.Sprintf(again, 1, 3, 2),
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t)
@@ -199,8 +202,11 @@ func TestIDsWithoutACounterAreUsedAgain(t *testing.T) {
 			b.source = uncounted{b.table}
 			failures := 0
 			b.opts.Newest = func(context.Context, []uint64) (map[uint64][]byte, error) {
-				if failures++; failures <= 2 && strings.Contains(name, "the bus is away") {
+				switch failures++; {
+				case failures <= 20 && strings.Contains(name, "the bus is away"):
 					return nil, errors.New("the bus does not answer")
+				case strings.Contains(name, "may not be read"):
+					return nil, sink.ErrUnreadable
 				}
 				newest := make(map[uint64][]byte)
 				for _, m := range b.bus.Messages(topic) {
@@ -208,7 +214,9 @@ func TestIDsWithoutACounterAreUsedAgain(t *testing.T) {
 				}
 				return newest, nil
 			}
-			b.play(t, steps)
+			s := b.play(t, "")
+			b.hook = s.gate.pass
+			s.play(steps)
 		})
 	}
 }
