@@ -92,7 +92,7 @@ func (s *Shard) begin(ctx context.Context) (*owner, error) {
 	position := s.gaps.position()
 	s.status.saved(position, 0, 0)
 	s.tailLog.begin(position, found)
-	rows := newPublished(s.server, entities, list)
+	rows := newPublished(s.server, entities, s.gaps, list)
 	if reason := list.Stopped(); reason != "" {
 		return nil, &reusedError{reason: reason, remedy: rows.remedyNow(ctx), saved: true}
 	}

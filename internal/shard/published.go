@@ -32,6 +32,7 @@ type publishedRows struct {
 	server *server
 	// entities is nil for a release stream.
 	entities *entities
+	gaps     *gaps
 	log      *published.Log
 	// due says that they are to be compared: the shard begins, or a read has failed.
 	due bool
@@ -58,8 +59,8 @@ type publishedRows struct {
 	doubted uint64
 }
 
-func newPublished(server *server, entities *entities, log *published.Log) *publishedRows {
-	return &publishedRows{opts: server.opts, reader: server.reader, server: server, entities: entities, log: log, due: true}
+func newPublished(server *server, entities *entities, gaps *gaps, log *published.Log) *publishedRows {
+	return &publishedRows{opts: server.opts, reader: server.reader, server: server, entities: entities, gaps: gaps, log: log, due: true}
 }
 
 func (p *publishedRows) release() bool { return p.opts.Kind != event.Capability }
@@ -120,9 +121,9 @@ func (p *publishedRows) check(ctx context.Context, page *page, position uint64) 
 	if ready, err = p.watch(ctx, page); err != nil || !ready {
 		return false, err
 	}
-	highest := page.MaxID
+	highest, was := page.MaxID, p.askedAt
 	switch below := highest < position; {
-	case !below && p.askedAt == nil, below && p.askedAt != nil && *p.askedAt == highest:
+	case !below && was == nil, below && was != nil && *was == highest:
 		return true, nil
 	case !below:
 		p.askedAt = nil
@@ -135,7 +136,20 @@ func (p *publishedRows) check(ctx context.Context, page *page, position uint64) 
 	if !p.uncounted || !p.release() {
 		return true, nil
 	}
-	if gone, err := p.allGone(ctx, highest); err != nil || gone {
+	switch rows := p.log.Rows(); {
+	case len(rows) == 0:
+		return true, nil
+	case highest < rows[0].ID:
+		if was == nil || highest < *was || p.gaps.missing(highest) {
+			return true, nil
+		}
+		// A row came that the tail has passed, and is none of these.
+		if ready, err = p.conclude(ctx, &published.Check{Release: true, Others: []uint64{highest}}, true); !ready {
+			p.askedAt = was
+		}
+		return ready, err
+	}
+	if gone, err := p.allGone(ctx); err != nil || gone {
 		return err == nil, err
 	}
 	p.fell, p.due = true, true
@@ -144,11 +158,8 @@ func (p *publishedRows) check(ctx context.Context, page *page, position uint64) 
 
 // allGone reports whether no id is there from the lowest to the highest of the rows published last,
 // as in a table that is emptied again and again: nothing is to be compared one by one.
-func (p *publishedRows) allGone(ctx context.Context, highest uint64) (bool, error) {
+func (p *publishedRows) allGone(ctx context.Context) (bool, error) {
 	rows := p.log.Rows()
-	if len(rows) == 0 || highest < rows[0].ID {
-		return true, nil
-	}
 	span := []source.Range{{First: rows[0].ID, Last: rows[len(rows)-1].ID}}
 	page, err := p.reader.rows(ctx, source.Query{Ranges: span, Limit: 1, MaxBytes: 1})
 	if err != nil {

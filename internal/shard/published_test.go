@@ -191,10 +191,14 @@ func TestIDsWithoutACounterAreUsedAgain(t *testing.T) {
 		"rows are deleted and changed alone":          old + "delete 3; update 2 old-2 changed; polls 5; at 4 new-4 seven-7; saved 4; delete 4; polls 5; is running; ids 1-4",
 		"a row is deleted before any is published": `row old-1 one-1; row old-2 two-2; set 2; run; polls 5; delete 2; polls 5;
 			at 3 new-3 six-6; saved 3; at 4 new-4 seven-7; saved 4; update 4 other-4 eight-8; away 1; polls 5; is running; ids 3-4`,
-		"the same, and the bus is away at first": old + "delete 3; update 2 old-2 changed; polls 5; at 4 new-4 seven-7; saved 4; delete 4; polls 5; is running; ids 1-4",
-		"all are deleted":                        old + "delete 1-3; polls 5; at 4 new-4 seven-7; saved 4; is running; ids 1-4",
+		"the same, and the bus is away at first":              old + "delete 3; update 2 old-2 changed; polls 5; at 4 new-4 seven-7; saved 4; delete 4; polls 5; is running; ids 1-4",
+		"all are deleted":                                     old + "delete 1-3; polls 5; at 4 new-4 seven-7; saved 4; is running; ids 1-4",
 		"another one, and a newer one, while the bus is away": old + "delete 3; polls 5; between at 3 new-3 six-6 | at 4 new-4 seven-7;" + fmt.Sprintf(again, 1, 3, 2),
 		"the same, of a bus that may not be read":             old + "delete 3; polls 5; between at 3 new-3 six-6 | at 4 new-4 seven-7;" + fmt.Sprintf(again, 1, 3, 2),
+		"a long table is emptied, filled as it was, and then with others": `keep 1; write old 1 40; run; saved 40; truncate; polls 5; write old 1 1; polls 5; is running;
+			at 2 new-2 five-5; stopped; error 1 were others, from id 2 on; error bridge checkpoint set items items 0; ids 1-40`,
+		"the same while the bus is away": `keep 1; write old 1 40; run; saved 40; truncate; polls 5; at 1 new-1 four-4;
+			stopped; error 1 were others, from id 1 on; ids 1-40`,
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t)

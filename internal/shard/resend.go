@@ -187,7 +187,7 @@ func (s *Shard) Preview(ctx context.Context, deadLetters []DeadLetter) ([]Resend
 	n := newResend(deadLetters, true)
 	n.ctx = ctx
 	entities := newEntities(&s.opts, s.retrier, s.gaps)
-	if err := s.newNominations(entities, newPublished(s.server, entities, list), nil).serve(ctx, n); err != nil {
+	if err := s.newNominations(entities, newPublished(s.server, entities, s.gaps, list), nil).serve(ctx, n); err != nil {
 		return nil, err
 	}
 	return n.outcomes(), nil

@@ -103,6 +103,8 @@ func (s *stage) option(name string, w []string) bool {
 		s.opts.DeadLetter = deadTopic
 	case name == "gives-up":
 		s.opts.GapTTL, s.opts.HotFor, s.opts.SweepEvery = time.Nanosecond, time.Millisecond, time.Millisecond
+	case name == "keep": // N rows published last
+		s.opts.PublishedRows = int(s.Number(w[0]))
 	case name == "batch":
 		s.opts.BatchRows = int(s.Number(w[0]))
 	default:
