@@ -331,7 +331,12 @@ func (p *puts) shrink() []Entry {
 func (m *Messages) entries(ctx context.Context, r sink.Reader, prefix string, p *puts) ([]Entry, error) {
 	var pause backoff.Backoff
 	for {
+		fresh := len(p.next) == 0
 		err := m.read(ctx, r, prefix, p)
+		if err == nil && fresh {
+			// A key that was put again meanwhile lies behind the end, and nowhere else.
+			err = m.read(ctx, r, prefix, p)
+		}
 		if err == nil {
 			return p.shrink(), nil
 		}

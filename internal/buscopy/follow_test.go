@@ -50,3 +50,34 @@ func TestFollow(t *testing.T) {
 	put("k.a", "1")
 	expect("[{k.a 1}]", 6)
 }
+
+// again is a bus that keeps the last message of each key, where the first one that is read is put
+// again before.
+type again struct {
+	*memory.Sink
+	put func()
+}
+
+func (b *again) Read(ctx context.Context, span sink.Span, each func(*sink.Stored) error) (uint64, error) {
+	if put := b.put; put != nil {
+		b.put = nil
+		put()
+		return span.To, nil
+	}
+	return b.Sink.Read(ctx, span, each)
+}
+
+// TestAKeyThatIsPutAgainWhileItIsRead is found: others may wait for the process that it is a sign
+// of.
+func TestAKeyThatIsPutAgainWhileItIsRead(t *testing.T) {
+	t.Parallel()
+	b := &again{Sink: memory.New(memory.Options{})}
+	m := buscopy.NewTopic(b, "t", "")
+	b.Create("t")
+	put := func(value string) { must.OK(t, m.Put(t.Context(), "k.a", []byte(value))) }
+	put("1")
+	b.put = func() { put("2") }
+	if got := fmt.Sprintf("%s", must.Get(m.Entries(t.Context(), "k."))(t)); got != "[{k.a 2}]" {
+		t.Errorf("it finds %s", got)
+	}
+}
