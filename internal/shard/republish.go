@@ -77,8 +77,17 @@ func (r *republishing) active() bool {
 		list.Running() && (list.List == "" || own == nil || own.List != list.List || r.opts.Feed.Lists().Leads(r.opts.Name))
 }
 
-// step publishes a page, and sets the timer for the next one.
+// step publishes a page if one is to be published again, and sets the timer for the next one.
 func (r *republishing) step(ctx context.Context) error {
+	if !r.active() {
+		// The tail goes on beside what is on its way.
+		r.gaps.status.update(func(status *Status) { status.RepublishWaits = "" })
+		if r.opts.Feed.Lists().Last().Running() {
+			// It may begin again.
+			r.next.Reset(againPause)
+		}
+		return nil
+	}
 	// What is on its way is not published yet.
 	if err := r.gaps.pipe.wait(ctx); err != nil {
 		return err
