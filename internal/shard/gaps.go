@@ -113,7 +113,7 @@ func (g *gaps) evidence(ctx context.Context, server string, ranges []source.Rang
 	if ids.Cut {
 		ranges = source.RangesThrough(ranges, ids.List[len(ids.List)-1])
 	}
-	return ledger.Evidence{Ranges: ranges, IDs: ids.List, Now: g.reader.steady(ids)}, nil
+	return ledger.Evidence{Ranges: ranges, IDs: ids.List, Now: g.reader.steady(ids), Partial: skip || !g.server.traits.Evidence}, nil
 }
 
 // sweep looks for a part of the cold ids, when that is due.

@@ -309,6 +309,16 @@ func after(t *testing.T, d time.Duration) {
 	synctest.Wait()
 }
 
+// TestATransactionThatAReplicaDoesNotShow is open for longer than GAP_TTL. A replica answers
+// meanwhile.
+func TestATransactionThatAReplicaDoesNotShow(t *testing.T) {
+	instantly(t, "late", func(t *testing.T) {
+		newBench(t).play(t, `
+			poll-every 1s; look 1m; ttl 10m; insert 3; begin late old; insert 1; run; pass 20m; ids 1-3 5;
+			server replica replica; pass 5m; server memory; commit; pass 2s; ids 1-3 5 4`)
+	})
+}
+
 func TestEvidenceThatNeverFits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, _ := holding(t)

@@ -36,6 +36,10 @@ type Evidence struct {
 	IDs []uint64
 	// Now is the steady time of the read.
 	Now time.Time
+	// Partial says that transactions may be open of which IDs has nothing. An id that was pending
+	// in evidence that is not partial stays so until GapTTL after it was last seen, save with
+	// GapHold.
+	Partial bool
 }
 
 // Unpolled are vacant ids that were first missed so long ago that they are no longer polled. They

@@ -85,10 +85,15 @@ func (s *stage) do(name string, w []string) bool {
 		s.l.See(s.Number(w[0]), now)
 	case "poll": // ID... that exist
 		s.probe = pollWith(s.l, now, s.Numbers(w)...)
+	case "partial": // ID... that a poll shows which may lack some
+		s.probe = s.l.Hot(now)
+		s.l.Observe(ledger.Evidence{Ranges: s.probe.IDs, IDs: s.Numbers(w), Now: now, Partial: true})
 	case "sweep": // ID... that exist
 		s.given = sweep(s.l, now, s.Numbers(w)...)
 	case "fill": // ID
 		s.Want(s.l.Fill(s.Number(w[0]), now), true)
+	case "save":
+		s.l.Changed()
 	case "restore":
 		s.l = mustRestore(s.TB, ledger.Options{}, s.l.Position(), s.l.All())
 	case "page": // ID...
@@ -154,6 +159,13 @@ func TestLedger(t *testing.T) {
 		play(t, ledger.Options{HotFor: time.Minute, GapTTL: time.Second}, 0, `
 			pass 4 1 4; times 1080 poll 2 | reads 2 | sweep 2 | later 10s; counts 1 0 1 1; pending 2-2; lasts 3h 2-2@0s; lasts 3h1s;
 			poll; pending; later 49s; poll; rows 2-2; at 3h2m; poll; at 3h3m; sweep; counts 0 0 2 0`)
+	})
+	t.Run("what is open on a server stays hot although another one answers that does not show it", func(t *testing.T) {
+		const open, elsewhere = "pass 3 1 3; times 120 poll 2 | later 1m;", "times 50 partial | later 1m;"
+		play(t, ledger.Options{GapTTL: time.Hour}, 0, open+elsewhere+"partial; reads 2; poll 2; pending 2-2;"+elsewhere+"later 11m; partial; partial; rows")
+		play(t, ledger.Options{GapTTL: time.Hour}, 0, open+"restore; partial; later 30m; partial; partial; reads 2; poll; poll; rows")
+		play(t, ledger.Options{GapTTL: time.Hour}, 0, "pass 3 1 3; times 120 partial 2 | later 1m; save; later 2m; partial; partial; rows")
+		play(t, ledger.Options{GapTTL: time.Hour, Policy: ledger.GapHold}, 0, open+"later 2m; partial; partial; rows")
 	})
 	t.Run("a row that is too young is not pending", func(t *testing.T) {
 		l := mustLedger(t, ledger.Options{}, 0)

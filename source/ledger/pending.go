@@ -15,8 +15,9 @@ type pendingRange struct {
 	source.Range
 	// since is when the ids were first seen pending, seen when last.
 	since, seen int64
-	// shown says that the last evidence showed the ids, block that a writer seems to use them up.
-	shown, block bool
+	// shown says that the last evidence showed the ids, whole that one which was not partial has;
+	// block that a writer seems to use them up.
+	shown, whole, block bool
 	// arrived is 2 when a row has appeared since the last evidence, 1 since the one before, else 0.
 	arrived uint8
 }
@@ -36,8 +37,9 @@ type pendingList struct {
 	// young are missing ids whose rows were read since the last evidence and are too young to be
 	// published: they are not pending although the next evidence shows them.
 	young []uint64
-	// linger is how long ids stay hot after they were last seen pending.
-	linger int64
+	// linger is how long ids stay hot after they were last seen pending, partial the same of whole
+	// ones for partial evidence.
+	linger, partial int64
 }
 
 func (p *pendingList) index(id uint64) int {
@@ -97,8 +99,11 @@ func (p *pendingList) observe(missing *set, e Evidence, t int64) {
 	}
 	for _, old := range p.list {
 		linger := p.linger
-		if old.block {
+		switch {
+		case old.block:
 			linger = blockFor.Microseconds()
+		case old.whole && e.Partial:
+			linger = p.partial
 		}
 		parts = outside(parts[:0], []source.Range{old.Range}, renewed)
 		for _, part := range parts {
@@ -138,7 +143,7 @@ func (p *pendingList) shownBy(missing *set, e Evidence, t int64) (list []pending
 				continue
 			}
 		}
-		one := pendingRange{Range: source.Range{First: id, Last: id}, since: t, seen: t}
+		one := pendingRange{Range: source.Range{First: id, Last: id}, since: t, seen: t, whole: !e.Partial}
 		for old < len(p.list) && p.list[old].Last < id {
 			old++
 		}
@@ -150,12 +155,13 @@ func (p *pendingList) shownBy(missing *set, e Evidence, t int64) (list []pending
 				one.since = was.since
 			}
 			one.shown, one.arrived = one.shown && was.arrived < 2, was.arrived-min(was.arrived, 1)
+			one.whole = one.whole || was.whole
 		}
 		if n := len(list) - 1; n >= 0 {
 			// Only ids that are not missing lie between.
 			seenBetween := id == g.First && before == list[n].Last && before >= ranges[0].First
 			joins := list[n].Last+1 == id || seenBetween && id-list[n].Last <= pendingReach
-			if joins && list[n].shown == one.shown && list[n].since == one.since {
+			if joins && list[n].shown == one.shown && list[n].whole == one.whole && list[n].since == one.since {
 				list[n].Last = id
 				continue
 			}
@@ -178,7 +184,8 @@ func boundPending(list []pendingRange) []pendingRange {
 			}
 			last.Last = p.Last
 			last.since, last.seen = min(last.since, p.since), max(last.seen, p.seen)
-			last.shown, last.block, last.arrived = last.shown || p.shown, last.block || p.block, max(last.arrived, p.arrived)
+			last.shown, last.whole, last.block = last.shown || p.shown, last.whole || p.whole, last.block || p.block
+			last.arrived = max(last.arrived, p.arrived)
 		}
 		list = kept
 		if reach >= 1<<60 {

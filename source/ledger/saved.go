@@ -196,6 +196,8 @@ func (h *head) code(s *state, c *clock, blocks *uint64) {
 		}
 		h.from(0, &bits)
 		p.shown, p.block, base = bits&1 != 0, bits&2 != 0, p.Last
+		// Which evidence has shown the ids is not saved.
+		p.whole = p.whole || h.parse
 	}
 	if h.parse {
 		h.check(s, wide)

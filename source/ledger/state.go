@@ -31,7 +31,11 @@ func newState(opts Options, position uint64) state {
 		hold: opts.Policy == GapHold, segmented: opts.Order == source.OrderSegmented,
 	}
 	s.missing.segments[0] = segment{observed: position, expired: position}
-	s.pending.linger = s.hotFor
+	s.pending.linger, s.pending.partial = s.hotFor, s.ttl
+	if s.hold {
+		// No row waits that long for an id that may be rolled back by now.
+		s.pending.partial = s.hotFor
+	}
 	if s.segmented {
 		s.hotFor = s.ttl
 	}
