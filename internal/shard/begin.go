@@ -94,7 +94,9 @@ func (s *Shard) begin(ctx context.Context) (*owner, error) {
 	s.tailLog.begin(position, found)
 	rows := newPublished(s.server, entities, s.gaps, list)
 	if reason := list.Stopped(); reason != "" {
-		return nil, &reusedError{reason: reason, remedy: rows.remedyNow(ctx), saved: true}
+		// Without an answer the remedy names no row.
+		survivor, _, _ := rows.survivor(ctx)
+		return nil, &reusedError{reason: reason, remedy: rows.remedy(survivor), saved: true}
 	}
 	return s.newOwner(entities, rows), nil
 }

@@ -44,11 +44,7 @@ type owner struct {
 // then it goes on where it was when it is called again.
 func (o *owner) run(ctx context.Context) (idle bool, err error) {
 	if o.due.IsZero() {
-		position := o.gaps.position()
-		o.tail.position = position
-		if err := o.publishedRows.refuse(ctx, position); err != nil {
-			return false, ended(ctx, err)
-		}
+		o.tail.position = o.gaps.position()
 		// Shards that start together do not begin together.
 		o.due = time.Now().Add(rand.N(o.opts.PollInterval + 1))
 	}

@@ -124,6 +124,9 @@ func (o *owner) next(ctx context.Context, p *page, held *hold) (b *batch, at led
 		o.tail.leave(time.Time{})
 		free()
 	}
+	if err := o.server.meet(ctx, p.Server); err != nil {
+		return nil, at, false, nil, err
+	}
 	ready, err := o.publishedRows.check(ctx, p, o.tail.position)
 	if err != nil {
 		return nil, at, false, nil, err
@@ -134,9 +137,6 @@ func (o *owner) next(ctx context.Context, p *page, held *hold) (b *batch, at led
 		o.tail.delayRest(p, p.Rows, 0)
 		o.tail.leave(time.Time{})
 		return nil, at, p.More, nil, nil
-	}
-	if err := o.server.meet(ctx, p.Server); err != nil {
-		return nil, at, false, nil, err
 	}
 	at = o.tail.see(p)
 	// What the first poll finds was there before: it says nothing about how busy the table is.

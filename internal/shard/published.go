@@ -98,19 +98,28 @@ func (p *publishedRows) movedFrom(list, now published.Origin) bool {
 
 // refuse returns an error when the next id that the table gives is known, and not above the
 // position. Deleting the newest rows leaves the counter where it is and is no such case.
-func (p *publishedRows) refuse(ctx context.Context, position uint64) error {
-	if position == 0 {
-		return nil
-	}
+func (p *publishedRows) refuse(ctx context.Context, page *page, position uint64) error {
 	var next uint64
 	err := p.reader.retry(ctx, func() (err error) {
 		next, err = p.opts.Source.NextID(ctx)
 		return err
 	})
-	if p.uncounted = err == nil && next == 0; err != nil || next == 0 || next > position {
+	if p.uncounted = err == nil && next == 0; err != nil {
 		return err
 	}
-	return newReused(p.remedyNow(ctx), "the next id of %s was %d, the position is %d: was it truncated or restored?", p.opts.Name, next, position)
+	if highest := page.MaxID; next == 0 || next > position {
+		p.askedAt = &highest
+		return nil
+	}
+	survivor, server, err := p.survivor(ctx)
+	if err != nil {
+		return err
+	}
+	if survivor >= next || server != "" && server != page.Server && p.apart == 0 {
+		// Another server has answered: none has a row above its next id. The next poll asks again.
+		return nil
+	}
+	return p.reused(survivor, "the next id of %s was %d, the position is %d: was it truncated or restored?", p.opts.Name, next, position)
 }
 
 // check calls watch where that is due, and asks for the next id when the highest id of the page
@@ -128,10 +137,9 @@ func (p *publishedRows) check(ctx context.Context, page *page, position uint64) 
 	case !below:
 		p.askedAt = nil
 	default:
-		if err := p.refuse(ctx, position); err != nil {
+		if err := p.refuse(ctx, page, position); err != nil {
 			return false, err
 		}
-		p.askedAt = &highest
 	}
 	if !p.uncounted || !p.release() {
 		return true, nil
@@ -191,6 +199,9 @@ func (p *publishedRows) watch(ctx context.Context, page *page) (ready bool, err 
 	if moved {
 		// What was found out about the next id was another server's.
 		p.askedAt = nil
+	} else {
+		// With the role that it has now.
+		p.seen.Server = now.Server
 	}
 	if moved || p.due || now.Shape != p.seen.Shape {
 		if ready, err := p.compare(ctx, now); !ready {
@@ -267,7 +278,7 @@ func (p *publishedRows) conclude(ctx context.Context, c *published.Check, waits 
 	}
 	switch c.Outcome() {
 	case published.Reused:
-		return false, newReused(p.remedy(c.Survivor()), "of the rows of %s that were published last %d were others, from id %d on: did the database fail over to a server that was "+
+		return false, p.reused(c.Survivor(), "of the rows of %s that were published last %d were others, from id %d on: did the database fail over to a server that was "+
 			"behind, lose its newest rows in a crash, or was it restored?", p.opts.Name, len(c.Others)+len(c.Doubted), c.First())
 	case published.Doubtful:
 		p.doubt(c)

@@ -276,6 +276,39 @@ func TestAStopOutlivesARefill(t *testing.T) {
 	}
 }
 
+// TestAServerThatLags: a replica that lags answers for a while. Nothing is saved, and the stream
+// goes on once the replica has the row that was published last.
+func TestAServerThatLags(t *testing.T) {
+	const lags = "between fail-over 127 replica; stopped; error the next id of items was 128, the position is 137; error the stream goes on by itself;"
+	for name, steps := range map[string]string{
+		"it catches up":                      lags + "write old 128 10; running; write old 138 3; saved 140; ids 1-140",
+		"over a restart":                     lags + "stop; write old 128 10; run; running; write old 138 3; saved 140; ids 1-140",
+		"another server answers again":       lags + "write old 128 10; server first; running; write old 138 3; saved 140; ids 1-140",
+		"its ids are used again":             lags + "write new 1 40; wait 200ms; is stopped; ids 1-137",
+		"not without the row published last": lags + "write old 128 9; wait 200ms; is stopped; ids 1-137",
+	} {
+		for _, kind := range []event.Kind{event.Release, event.Capability} {
+			t.Run(fmt.Sprint(name, ", ", kind), func(t *testing.T) {
+				b := newBench(t)
+				b.opts.Kind, b.opts.Recheck = kind, 20*time.Millisecond
+				newPublished(t, b).play(steps)
+			})
+		}
+	}
+}
+
+// counterElsewhere has the next id come from a server that lags.
+type counterElsewhere struct{ source.Shard }
+
+func (counterElsewhere) NextID(context.Context) (uint64, error) { return 128, nil }
+
+// TestTheNextIDOfAnotherServer: the highest id has fallen, and another server says what is next.
+func TestTheNextIDOfAnotherServer(t *testing.T) {
+	b := newBench(t)
+	b.source = counterElsewhere{b.table}
+	newPublished(t, b).play("delete 137; polls 5; is running; write old 138 3; saved 140; ids 1-140")
+}
+
 // TestPublishedRowsAreSavedWithTheirPosition: a restored copy of the store reads back what it
 // lacks, and the ids of these rows are watched, too.
 func TestPublishedRowsAreSavedWithTheirPosition(t *testing.T) {

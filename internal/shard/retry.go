@@ -177,15 +177,18 @@ func permanent(err error) bool {
 var ErrIDsReused = errors.New("the table uses ids again that were published")
 
 // reusedError says since when and why ids are used again, and what a person is to do. It is
-// ErrIDsReused. saved says that the store has the reason.
+// ErrIDsReused. server is the one that has shown it; saved says that the store has the reason.
 type reusedError struct {
-	reason, remedy string
-	saved          bool
+	reason, remedy, server string
+	saved                  bool
 }
 
-// newReused returns a reusedError of now: the table may be filled again before somebody reads it.
-func newReused(remedy, reason string, args ...any) *reusedError {
-	return &reusedError{reason: fmt.Sprintf("at %s ", time.Now().UTC().Format(time.RFC3339)) + fmt.Sprintf(reason, args...), remedy: remedy}
+// reused returns a reusedError of now: the table may be filled again before somebody reads it.
+func (p *publishedRows) reused(survivor uint64, reason string, args ...any) *reusedError {
+	return &reusedError{
+		reason: fmt.Sprintf("at %s ", time.Now().UTC().Format(time.RFC3339)) + fmt.Sprintf(reason, args...),
+		remedy: p.remedy(survivor), server: p.seen.Server,
+	}
 }
 
 func (e *reusedError) Error() string { return e.Named(option.Short) }
@@ -202,12 +205,14 @@ func (e *reusedError) Named(naming option.Naming) string {
 
 func (*reusedError) Unwrap() error { return ErrIDsReused }
 
-// remedyNow is the remedy by the rows as they are now.
-func (p *publishedRows) remedyNow(ctx context.Context) string {
-	if c, _, err := p.read(ctx, published.Check{}, p.log.Rows()); err == nil && c != nil {
-		return p.remedy(c.Survivor())
+// survivor returns the highest row that is still as it was published, 0 where none is known, and
+// the server that has answered.
+func (p *publishedRows) survivor(ctx context.Context) (id uint64, server string, err error) {
+	c, server, err := p.read(ctx, published.Check{}, p.log.Rows())
+	if err == nil && c != nil {
+		id = c.Survivor()
 	}
-	return p.remedy(0)
+	return id, server, err
 }
 
 // remedy says what a person is to do where ids above survivor are used again; 0 where that is not
@@ -226,10 +231,14 @@ func (p *publishedRows) remedy(survivor uint64) string {
 
 // saveStop has the store know why the shard must not go on, so that only a command ends that: once
 // the table is filled again it may show nothing any more. What a server shows that does not take
-// the writes may be that it lags: a restart asks again.
+// the writes may be that it lags: see caughtUp.
 func (s *Shard) saveStop(ctx context.Context, err error) error {
 	reused, ok := errors.AsType[*reusedError](err)
-	if !ok || reused.saved || !s.server.traits.Writer {
+	if !ok || reused.saved {
+		return nil
+	}
+	if !s.server.traits.Writer || !s.server.knows(reused.server) {
+		reused.remedy = "The server takes no writes, as far as can be told: if it lags, the stream goes on by itself. " + reused.remedy
 		return nil
 	}
 	list, err := s.opts.Feed.PublishedRowsOf(ctx, s.opts.Name, s.opts.PublishedRows)
@@ -242,6 +251,23 @@ func (s *Shard) saveStop(ctx context.Context, err error) error {
 	}
 	reused.saved = true
 	return nil
+}
+
+// caughtUp reports whether err is of a server that lagged: the row that was published last is there
+// as it was. Ids that are used again leave no such row.
+func caughtUp(ctx context.Context, s *Shard, err error) bool {
+	if reused, ok := errors.AsType[*reusedError](err); !ok || reused.saved || s.opts.SourceReady(ctx) != nil {
+		return false
+	}
+	list, err := s.opts.Feed.PublishedRowsOf(ctx, s.opts.Name, s.opts.PublishedRows)
+	if err != nil || len(list.Rows()) == 0 {
+		return false
+	}
+	// Others may wait for the shard.
+	ctx, cancel := context.WithTimeoutCause(ctx, s.opts.Recheck, errBusy)
+	defer cancel()
+	survivor, _, err := newPublished(s.server, nil, s.gaps, list).survivor(ctx)
+	return err == nil && survivor == list.Rows()[len(list.Rows())-1].ID
 }
 
 // Accept says that a person has agreed to the table as it is. A capability shard that stopped

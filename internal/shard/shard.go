@@ -176,7 +176,8 @@ func (s *Shard) run(ctx context.Context) (idle bool, err error) {
 const unknownPause = 100 * time.Millisecond
 
 // pauseStopped waits until a stopped shard is to be tried again, and reports false if ctx ends
-// first. What a grant or a CREATE TABLE can heal is tried again; anything else needs a restart.
+// first. What a grant or a CREATE TABLE can heal is tried again, and a server that lagged and has
+// caught up; anything else needs a restart.
 func (s *Shard) pauseStopped(ctx context.Context, err error) bool {
 	heals := source.Stops(err) || errors.Is(err, ErrSchemaChanged)
 	tick := time.NewTicker(s.opts.Recheck)
@@ -190,7 +191,7 @@ func (s *Shard) pauseStopped(ctx context.Context, err error) bool {
 			return true
 		case <-tick.C:
 			s.status.heartbeat(owning)
-			if heals {
+			if heals || caughtUp(ctx, s, err) {
 				return true
 			}
 		}

@@ -139,8 +139,9 @@ func (s *stage) onTable(name string, w []string) bool {
 		}
 	case "write": // NAME FIRST N: rows that differ
 		write(s.table, w[0], int(s.Number(w[1])), int(s.Number(w[2])))
-	case "fail-over": // LAST: to a server that ends there
+	case "fail-over": // LAST: to a server that ends there; or LAST replica
 		s.fails(s.Number(w[0]), "second")
+		s.table.Move("second", len(w) > 1)
 	case "truncate":
 		s.table.Truncate()
 	case "begin-update": // ID VALUE...
