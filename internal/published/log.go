@@ -81,9 +81,10 @@ func (o Origin) SameServer(other Origin) bool {
 // uid is the word of a server that source.UID begins.
 var uid = regexp.MustCompile(" " + source.UID + "[0-9]+")
 
-// SameName reports whether a server has the name of another one. One that was saved by a former
-// version has no uid.
+// SameName reports whether a server has the name of another one, whatever their roles. One that was
+// saved by a former version has no uid.
 func SameName(a, b string) bool {
+	a, b = source.WithoutRole(a), source.WithoutRole(b)
 	u, v := uid.FindString(a), uid.FindString(b)
 	return a == b || (u == "") != (v == "") && strings.Replace(a, u, "", 1) == strings.Replace(b, v, "", 1)
 }

@@ -257,6 +257,7 @@ func TestServersOfTheSameNames(t *testing.T) {
 		{"db-0 3306 1/shop", "db-0 3306 1 uid=7/shop", true},
 		{"db-0 3306 1 uid=7/shop", "db-0 3306 1/shop", true},
 		{"db-0 3306 1/shop", "db-0 3306 2 uid=7/shop", false},
+		{"db-0 3306 1 uid=7", "db-0 3306 1 uid=7 read-only", true},
 		{"db-0 3306 1/shop", "db-0 3306 1 uid=7/other", false},
 	} {
 		if got := (published.Origin{Server: c.is, Started: 5}).SameServer(published.Origin{Server: c.was, Started: 5}); got != c.same {
