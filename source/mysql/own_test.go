@@ -227,6 +227,11 @@ func testNextIDAfterARestart(t *testing.T, server *testenv.DatabaseServer) {
 	}
 	expect("fresh", 1)
 	server.Stop()
-	server.Start(t)
+	// As a reader of Aurora.
+	server.StartWith(t, "--innodb-read-only")
 	expect("filled", 6)
+	page := sourcetest.Read(t, b.source.Shard(source.Spec{Table: "filled", ID: "id"}), source.Query{Limit: 1})
+	if !strings.HasSuffix(page.Server, " "+source.ReadOnly) {
+		t.Errorf("a server with innodb_read_only is %q", page.Server)
+	}
 }

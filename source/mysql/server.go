@@ -24,9 +24,9 @@ type serverFacts struct {
 	// a Galera node that is not in the primary component, else "".
 	waits   bool
 	severed string
-	// apart says that the server that answers pages is read-only although another one, asked for
-	// its variables, is not; pagesReadOnly that read_only is on where pages are answered.
-	apart, pagesReadOnly bool
+	// pagesReadOnly says that the server that answers pages is read-only: another one may have been
+	// asked for its variables.
+	pagesReadOnly bool
 }
 
 func (f *serverFacts) product() string {
@@ -132,19 +132,10 @@ func (f *serverFacts) checkIDs(r *inspect.Report) {
 		r.Add(inspect.Warning, inspect.Stride, "server", "is one of "+members+": they interleave their ids, and this one does not show what is uncommitted on others").
 			Says("nothing has to be done; %s", gapsExpireByAge)
 	case f.stride() != "":
-		r.Add(inspect.Warning, inspect.Stride, "server", "hands out every "+ordinal(f.stride())+" id (auto_increment_increment), which leaves a gap at each row").
+		r.Add(inspect.Warning, inspect.Stride, "server", "hands out ids in steps of "+f.stride()+" (auto_increment_increment), which leaves a gap at each row").
 			Says("where no other server hands out the ids between, let an administrator run").
 			Types("SET GLOBAL auto_increment_increment = 1, GLOBAL auto_increment_offset = 1;")
 	}
-}
-
-// ordinal writes a number up to 65,535 as 3rd or 11th.
-func ordinal(number string) string {
-	last := len(number) - 1
-	if end := map[byte]string{'1': "st", '2': "nd", '3': "rd"}[number[last]]; end != "" && (last == 0 || number[last-1] != '1') {
-		return number + end
-	}
-	return number + "th"
 }
 
 func (f *serverFacts) checkServerRole(r *inspect.Report) {

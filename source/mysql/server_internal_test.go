@@ -54,7 +54,7 @@ func TestWhatServersTell(t *testing.T) {
 			source.OrderStrict, true, true, nil, "MariaDB 11.8.3|takes the writes|copies from no other"},
 		{"MySQL alone, whose replication does not show", is("version", "8.4.6", "read_only", "OFF", "super_read_only", "OFF", "group_replication_group_name", ""), serverFacts{}, "",
 			source.OrderStrict, true, true, nil, "MySQL 8.4.6|may not see whether it copies"},
-		{"a stride", is("auto_increment_increment", "2"), serverFacts{}, "", source.OrderStrided, true, true, stride, "every 2nd id|SET GLOBAL"},
+		{"a stride", is("auto_increment_increment", "2"), serverFacts{}, "", source.OrderStrided, true, true, stride, "in steps of 2 |SET GLOBAL"},
 		{"a Galera node that waits", galera, serverFacts{waits: true}, "", source.OrderStrided, false, true, stride, "Galera|one of several that take writes|wsrep_sync_wait"},
 		{"a Galera node that does not", galera, serverFacts{}, "", source.OrderStrided, false, false, stride, "does not let"},
 		{"a Galera node that is cut off", galera, serverFacts{waits: true, severed: "non-Primary"}, "", source.OrderStrided, false, false, stride, "non-Primary"},
@@ -70,7 +70,7 @@ func TestWhatServersTell(t *testing.T) {
 			"has a replication channel that is stopped|RESET REPLICA ALL;"},
 		{"a server with a channel of which no more shows", nil, serverFacts{channel: channelConfigured}, "", source.OrderStrict, false, false, replica, "may not see whether it runs|RESET REPLICA ALL;"},
 		{"a replica that is read-only and stopped", is("read_only", "ON"), serverFacts{channel: channelStopped}, "", source.OrderStrict, false, false, replica, "counts as a replica: "},
-		{"a proxy that sends pages to a replica", is("read_only", "OFF"), serverFacts{apart: true}, "", source.OrderStrict, false, false, nil, "reads are sent"},
+		{"a proxy that sends pages to a replica", is("read_only", "OFF"), serverFacts{pagesReadOnly: true}, "", source.OrderStrict, false, false, nil, "reads are sent"},
 		{"Vitess", is("version", "8.0.30-Vitess"), serverFacts{}, "", source.OrderStrict, false, false, []string{"warning proxy"}, "Vitess"},
 		{"TiDB", tidb, serverFacts{}, "", source.OrderSegmented, false, true, block, "TiDB|in CREATE TABLE and not in ALTER TABLE|every server"},
 		{"TiDB with a word of TiDB in a comment", tidb, serverFacts{}, " COMMENT='once AUTO_RANDOM'", source.OrderSegmented, false, true, block, "TiDB|in CREATE TABLE and not in ALTER TABLE|every server"},
@@ -120,6 +120,9 @@ func TestWhatServersTell(t *testing.T) {
 			}
 			if w := f.waiting(); !strings.Contains(w.begin, wait) || !strings.Contains(w.end, wait) || wait == "" && w != (waiting{}) {
 				t.Errorf("it waits by %+v, want %s", w, wait)
+			}
+			if holds := f.groupSettings(); (len(holds) == 1) != on(c.variables["group_replication_single_primary_mode"]) {
+				t.Errorf("its sessions are set to %v", holds)
 			}
 		})
 	}

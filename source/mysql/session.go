@@ -118,7 +118,12 @@ func (c *connector) setUp(ctx context.Context, session conn) error {
 	if found.version == "" {
 		return errNoVersion
 	}
-	settings := productSettings(found, c.options)
+	facts, err := queryVariables(ctx, session)
+	if err != nil {
+		return err
+	}
+	found.waiting = facts.waiting()
+	settings := append(productSettings(found, c.options), facts.groupSettings()...)
 	if c.hasty {
 		settings = append(settings, setting{"lock_wait_timeout", "1"})
 	}
@@ -128,11 +133,6 @@ func (c *connector) setUp(ctx context.Context, session conn) error {
 	if found.identity, err = identify(ctx, session, found); err != nil {
 		return err
 	}
-	facts, err := queryVariables(ctx, session)
-	if err != nil {
-		return err
-	}
-	found.waiting = facts.waiting()
 	if err := noteUptime(ctx, session, c.started); err != nil {
 		return err
 	}
@@ -148,8 +148,9 @@ func (c *connector) setUp(ctx context.Context, session conn) error {
 	return nil
 }
 
-// role says whether the server is read-only. Newer servers have more words for it than ON.
-const role = ", IF(@@GLOBAL.read_only IN ('0', 'OFF'), NULL, '" + source.ReadOnly + "')"
+// role says whether the server is read-only, as a reader of Aurora is by its InnoDB. Newer servers
+// have more words for it than ON.
+const role = ", IF(@@GLOBAL.read_only IN ('0', 'OFF') AND NOT @@GLOBAL.innodb_read_only, NULL, '" + source.ReadOnly + "')"
 
 // uid tells servers of MariaDB apart that have the same names, as in two namespaces of Kubernetes:
 // it is made of the address of the network card. Not every version has it.

@@ -176,7 +176,8 @@ func numberOf(err error) uint16 {
 	return 0
 }
 
-// One node is a cluster, too: its session must take the setting, wait, and go back.
+// One node is a cluster, too: its session must take the setting, wait whatever the globals say, and
+// go back.
 func TestKeysWaitForAGaleraCluster(t *testing.T) {
 	const library = "/usr/lib/galera/libgalera_smm.so"
 	if _, err := os.Stat(library); err != nil {
@@ -190,7 +191,7 @@ func TestKeysWaitForAGaleraCluster(t *testing.T) {
 	})
 	b := newBase(t, server)
 	b.exec(t, "CREATE TABLE t (id INT PRIMARY KEY AUTO_INCREMENT, name VARCHAR(50) NOT NULL UNIQUE)")
-	b.exec(t, "INSERT INTO t VALUES (1, 'a')")
+	b.exec(t, "INSERT INTO t VALUES (1, 'a'); SET GLOBAL wsrep_dirty_reads = ON")
 	source1 := b.login(t, "SELECT ON t")
 	s := source1.Shard(source.Spec{Table: "t", ID: "id", Key: []string{"name"}, UniqueKey: true})
 	traits, err := s.Traits(t.Context())

@@ -84,7 +84,7 @@ func (s *shard) serverTraits(ctx context.Context, c conn) (*serverTraits, error)
 	// It says that its server takes writes while other answers of the same moment say that it is
 	// read-only: it was that in between, or another server gave them.
 	contradicts := strings.Contains(s.source.connector.server.Load().identity, role) && !strings.HasSuffix(identity, " "+source.ReadOnly) &&
-		(isSet(t.variables["read_only"]) || t.pagesReadOnly)
+		(t.readOnly() != "" || t.pagesReadOnly)
 	if again != identity || contradicts {
 		// What was asked in between may hold for either.
 		t.identity = ""
@@ -170,8 +170,6 @@ func (f *serverFacts) evidence(create string, primary bool) (uncommitted, eviden
 		return false, false, "the id is not the primary key, and a secondary index does not show every uncommitted row"
 	case f.members() != "":
 		return true, false, "other members take writes that this one does not show before they commit"
-	case isSet(f.variables["read_only"]):
-		return true, false, "the server is read-only: a replica does not show what is open on its primary"
 	case !takesWrites:
 		return true, false, lags
 	}
@@ -283,11 +281,23 @@ type waiting struct{ begin, end string }
 func (f *serverFacts) waiting() waiting {
 	switch {
 	case f.isGalera():
-		return waiting{"SET SESSION wsrep_sync_wait = @@SESSION.wsrep_sync_wait | 1", "SET SESSION wsrep_sync_wait = @@GLOBAL.wsrep_sync_wait"}
+		// A session with dirty reads does not wait.
+		return waiting{"SET SESSION wsrep_sync_wait = @@SESSION.wsrep_sync_wait | 1, wsrep_dirty_reads = OFF",
+			"SET SESSION wsrep_sync_wait = @@GLOBAL.wsrep_sync_wait, wsrep_dirty_reads = @@GLOBAL.wsrep_dirty_reads"}
 	case f.isMultiPrimary():
 		return waiting{"SET SESSION group_replication_consistency = 'BEFORE'", "SET SESSION group_replication_consistency = DEFAULT"}
 	}
 	return waiting{}
+}
+
+// groupSettings has a new primary of a group be read once it has what the former one has committed,
+// which it has not at once.
+func (f *serverFacts) groupSettings() []setting {
+	const name = "group_replication_consistency"
+	if f.variables["group_replication_group_name"] == "" || f.isMultiPrimary() {
+		return nil
+	}
+	return []setting{{name, "IF(@@GLOBAL." + name + " = 'EVENTUAL', 'BEFORE_ON_PRIMARY_FAILOVER', @@GLOBAL." + name + ")"}}
 }
 
 // around runs read while the session waits for other members. A server that refuses that is read
@@ -330,9 +340,8 @@ func (s *shard) queryWriter(ctx context.Context, c conn, f *serverFacts) error {
 	// In the form of a page, so that a proxy sends it where it sends pages.
 	return c.tryQuery(ctx, "(SELECT CONCAT_WS(' ', @@GLOBAL.read_only, @@GLOBAL.innodb_read_only) AS flags) UNION ALL (SELECT NULL FROM "+s.quoted()+" LIMIT 0)",
 		func(get func(string) string) {
-			for i, flag := range strings.Fields(get("flags")) {
-				f.apart = f.apart || f.readOnly() == "" && isSet(flag)
-				f.pagesReadOnly = f.pagesReadOnly || i == 0 && isSet(flag)
+			for flag := range strings.FieldsSeq(get("flags")) {
+				f.pagesReadOnly = f.pagesReadOnly || isSet(flag)
 			}
 		})
 }
@@ -345,7 +354,7 @@ func (f *serverFacts) writer() (bool, string) {
 	switch variable := f.readOnly(); {
 	case variable != "":
 		return false, "the server takes no writes (" + variable + " is on), and a replica may lag"
-	case f.apart:
+	case f.pagesReadOnly:
 		return false, "reads are sent to a server that takes no writes, which may lag"
 	case f.proxy() != "":
 		return false, f.proxy() + " may send reads to a server that lags"

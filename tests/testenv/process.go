@@ -228,6 +228,13 @@ func (p *Process) Start(t testing.TB) {
 	must.OK(t, p.start())
 }
 
+// StartWith is Start, with further arguments from then on.
+func (p *Process) StartWith(t testing.TB, args ...string) {
+	t.Helper()
+	p.args = append(p.args, args...)
+	p.Start(t)
+}
+
 // Restart kills the process and starts it.
 func (p *Process) Restart(t testing.TB) {
 	t.Helper()
