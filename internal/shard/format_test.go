@@ -84,7 +84,7 @@ func TestTombstones(t *testing.T) {
 			compacted bool
 			err       error
 			null      bool
-		}{{false, nil, false}, {true, nil, true}, {true, fmt.Errorf("%w: grant it", sink.ErrHidden), false}, {false, sink.ErrHidden, false}, {true, nil, true}} {
+		}{{false, nil, false}, {true, fmt.Errorf("%w: grant it", sink.ErrHidden), false}, {false, sink.ErrHidden, false}, {true, nil, true}, {false, sink.ErrHidden, true}} {
 			compacted, err = c.compacted, c.err
 			_, stop := b.run(t)
 			for _, deleted := range []string{"0", "1"} {

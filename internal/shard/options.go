@@ -188,13 +188,16 @@ func NewTombstones(compacted func(context.Context) (bool, error), logger *slog.L
 // On reports whether tombstones are published.
 func (t *Tombstones) On() bool { return t != nil && t.on.Load() }
 
-// decide asks the bus. Where that does not tell, they are off.
+// decide asks the bus. Where that has never told, they are off.
 func (t *Tombstones) decide(ctx context.Context) error {
 	if t == nil || t.compacted == nil {
 		return nil
 	}
 	on, err := t.compacted(ctx)
 	switch {
+	case errors.Is(err, sink.ErrHidden) && t.on.Load():
+		// The topic was compacted when that showed last.
+		return nil
 	case errors.Is(err, sink.ErrHidden):
 		if !t.warned.Swap(true) {
 			t.logger.Info("whether the topic is compacted does not show: deleted events are published without tombstones; "+
