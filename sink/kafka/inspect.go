@@ -47,6 +47,10 @@ func (s *Sink) Inspect(ctx context.Context) findings.Report {
 		s.unreached(&r, err)
 		return r
 	}
+	// Brokers name topics in no order.
+	slices.SortFunc(found.Topics, func(a, b kmsg.MetadataResponseTopic) int {
+		return strings.Compare(broker.NameOf(&a), broker.NameOf(&b))
+	})
 	var usable, known []string
 	for i := range found.Topics {
 		topic := &found.Topics[i]
@@ -55,10 +59,9 @@ func (s *Sink) Inspect(ctx context.Context) findings.Report {
 			known = append(known, fmt.Sprintf("%s has %s", broker.NameOf(topic), partitions(len(topic.Partitions))))
 		}
 	}
-	slices.Sort(known)
 	const most = 4
 	if more := len(known) - most; more > 0 {
-		known = append(known[:most-1], fmt.Sprintf("%s and %d more topics", known[most-1], more))
+		known = append(known[:most-1], fmt.Sprintf("%s and %d more", known[most-1], more))
 	}
 	if len(known) > 0 {
 		r.Summary += ": " + strings.Join(known, ", ")

@@ -293,6 +293,18 @@ func TestWhetherATopicIsCompacted(t *testing.T) {
 			}
 		})
 	}
+	t.Run("topics have an order", func(t *testing.T) {
+		t.Parallel()
+		at := at(fake(t, kfake.SeedTopics(1, "e", "c", "a", "d", "b")).ListenAddrs())
+		r := open(t, kafka.Options{Connection: at, Topics: []string{"y", "e", "x", "c", "a", "d", "w", "b", "z"}}).Inspect(sinktest.Deadline(t))
+		var missing []string
+		for _, f := range r.Findings {
+			missing = append(missing, f.Subject)
+		}
+		if !strings.HasSuffix(r.Summary, "c has 1 partition, d has 1 partition and 1 more") || !slices.IsSorted(missing) || len(missing) < 4 {
+			t.Errorf("%s, and %q", r.Summary, missing)
+		}
+	})
 	t.Run("a reader gives up on a topic that does not come", func(t *testing.T) {
 		t.Parallel()
 		c := fake(t)
