@@ -116,8 +116,11 @@ func listLine(r *shard.RepublishStatus) string {
 
 func republishLine(table string, r *shard.RepublishStatus) string {
 	what, far := fmt.Sprintf("ids %d to %d", r.From, r.To), fmt.Sprintf(" %3.0f %%", r.Percent)
-	if r.To == math.MaxUint64 && r.State != stream.RepublishDone {
-		what, far = fmt.Sprintf("ids from %d on", r.From), ""
+	if r.To == math.MaxUint64 {
+		what = fmt.Sprintf("ids from %d on", r.From)
+		if r.State != stream.RepublishDone {
+			far = ""
+		}
 	}
 	if r.Keys > 0 {
 		what = terminal.Count(r.Keys, "key")
@@ -125,10 +128,10 @@ func republishLine(table string, r *shard.RepublishStatus) string {
 	if r.Where != "" {
 		what += " where " + string(r.Where)
 	}
-	text := fmt.Sprintf("%s  %s%s  %s, asked %s: %d events again, %d of rows that had changed",
-		terminal.Visible(table), r.State, far, terminal.OneLine(what), r.AskedAt.UTC().Format(time.RFC3339), r.Rows, r.Changed)
+	text := fmt.Sprintf("%s  %s%s  %s, asked %s: %s again, %d of rows that had changed",
+		terminal.Visible(table), r.State, far, terminal.OneLine(what), r.AskedAt.UTC().Format(time.RFC3339), terminal.Count(int(r.Rows), "event"), r.Changed)
 	if r.Refused > 0 {
-		text += fmt.Sprintf(", %d entities not in the list, whose events are dead letters", r.Refused)
+		text += fmt.Sprintf(", entities not in the list, whose events are dead letters: %d", r.Refused)
 	}
 	if n := r.Rows + r.Changed; r.State == stream.RepublishDone && n < uint64(r.Keys) {
 		text += ", nothing for " + terminal.Count(r.Keys-int(n), "key")

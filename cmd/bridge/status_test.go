@@ -201,9 +201,10 @@ func TestRepublishLine(t *testing.T) {
 	}{
 		{&stream.Republish{From: 101, To: 200, Cursor: 150, State: stream.Republishing}, "t  running  50 %  ids 101 to 200, asked", ""},
 		{&stream.Republish{From: 1, To: math.MaxUint64, Cursor: 1 << 63, State: stream.Republishing}, "t  running  ids from 1 on, asked", ""},
-		{&stream.Republish{Keys: []string{"a", "b"}, Cursor: 1, State: stream.Republishing}, "t  running  50 %  2 keys, asked", ": 0 events again, 0 of rows that had changed"},
+		{&stream.Republish{Keys: []string{"a", "b"}, Cursor: 1, State: stream.Republishing}, "t  running  50 %  2 keys, asked", ": no events again, 0 of rows that had changed"},
 		{&stream.Republish{Keys: []string{"a", "b"}, Cursor: 2, State: stream.RepublishDone, Rows: 1}, "t  done 100 %  2 keys, asked", ", nothing for 1 key"},
-		{&stream.Republish{Keys: []string{"a", "b"}, Cursor: 2, State: stream.RepublishDone, Rows: 1, Changed: 1}, "t  done 100 %  2 keys, asked", ": 1 events again, 1 of rows that had changed"},
+		{&stream.Republish{Keys: []string{"a", "b"}, Cursor: 2, State: stream.RepublishDone, Rows: 1, Changed: 1}, "t  done 100 %  2 keys, asked", ": 1 event again, 1 of rows that had changed"},
+		{&stream.Republish{From: 1, To: math.MaxUint64, State: stream.RepublishDone, Refused: 1}, "t  done 100 %  ids from 1 on, asked", "dead letters: 1"},
 	} {
 		if got := republishLine("t", shard.RepublishStatusOf(c.asked)); !strings.HasPrefix(got, c.want) || !strings.HasSuffix(got, c.end) {
 			t.Errorf("%+v: %s", c.asked, got)

@@ -123,7 +123,7 @@ func inspectHTTP(ctx context.Context, cfg *config.Config) (r inspect.Report, ofS
 	case cfg.HTTPToken != nil:
 	case cfg.Standby.Group != "" && onlyOwnHost(cfg.HTTPAddr):
 		r.Summary = cfg.HTTPAddr
-		r.Add(inspect.Note, inspect.HTTPToken, "standby group "+standbyGroup(cfg), "no token is set: a reconcile or a resend that is requested of a process that waits is refused").
+		r.Add(inspect.Note, inspect.HTTPToken, "standby group "+standbyGroup(cfg), "has no token: a reconcile or a resend that is requested of a process that waits is refused").
 			Says("set %s, the same in all processes", option.HTTPToken)
 	case !onlyOwnHost(cfg.HTTPAddr):
 		r.Summary = cfg.HTTPAddr

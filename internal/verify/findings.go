@@ -316,7 +316,7 @@ func (s *Stream) write(text *strings.Builder) {
 		f.write(text, "healed, no fault", f.Fault)
 	}
 	if s.Rejected > 0 {
-		fmt.Fprintf(text, "    of %s above an event is a dead letter: bridge deadletter list names it, bridge deadletter resend publishes what is true\n", terminal.Count(int(s.Rejected), "row"))
+		fmt.Fprintf(text, "    of %s above, an event is a dead letter: bridge deadletter list names it, bridge deadletter resend publishes what is true\n", terminal.Count(int(s.Rejected), "row"))
 	}
 	for _, f := range s.Unjudged {
 		f.write(text, "not judged", f.Reason)
