@@ -240,9 +240,9 @@ func (o Options) remedyTLS(err error) string {
 		return "the server takes no login without TLS: add ?tls=true&tls-ca=FILE to the source's URL, with the authority of its certificate, " +
 			"or tls=verify-ca&tls-ca=FILE where the certificate is not made for its host"
 	case number(err) == erAccessDenied && o.TLS == nil:
-		return "a login that was made with REQUIRE SSL is refused in the same words: it wants ?tls=true in the source's URL"
+		return "correct user or password; a login made with REQUIRE SSL is refused in the same words, and wants ?tls=true in the source's URL"
 	case number(err) == erAccessDenied:
-		return "a login that was made with REQUIRE X509 is refused in the same words: it wants tls-cert and tls-key in the source's URL"
+		return "correct user or password; a login made with REQUIRE X509 is refused in the same words, and wants tls-cert and tls-key in the source's URL"
 	case errors.Is(err, driver.ErrNoTLS):
 		return "the server offers no TLS: let an administrator give it a certificate, or take ?tls= out of the source's URL"
 	case errors.As(err, &host):

@@ -41,8 +41,8 @@ func TestTheCertificateThatMySQLMakes(t *testing.T) {
 		{"verify-ca refuses another authority", url("secure", "?tls=verify-ca&tls-ca="+other), inspect.SourceTLS, "unknown authority,with tls-ca"},
 		{"tls=true refuses a certificate for no host", url("secure", "?tls=true&tls-ca="+ca), inspect.SourceTLS, "tls=verify-ca"},
 		{"tls=true without the authority", url("secure", "?tls=true"), inspect.SourceTLS, "verify-ca&tls-ca=FILE"},
-		{"a login that requires TLS", url("secure", ""), inspect.SourceLogin, "Access denied,REQUIRE SSL,?tls=true"},
-		{"a login that requires a certificate", url("known", "?tls=skip-verify"), inspect.SourceLogin, "Access denied,REQUIRE X509,tls-cert"},
+		{"a login that requires TLS", url("secure", ""), inspect.SourceLogin, "Access denied,user or password,REQUIRE SSL,?tls=true"},
+		{"a login that requires a certificate", url("known", "?tls=skip-verify"), inspect.SourceLogin, "Access denied,user or password,REQUIRE X509,tls-cert"},
 	} {
 		t.Run(c.name, func(t *testing.T) { mustRefuse(t, c.url, c.code, c.words) })
 	}
