@@ -236,17 +236,21 @@ func (s *session) hand(ctx context.Context, stream string, m jetstream.Msg) erro
 		}
 	}
 	handing, end := context.WithCancelCause(ctx)
+	// Also while a handler goes on that is to end.
+	working, done := context.WithCancel(context.WithoutCancel(ctx))
 	var keeping sync.WaitGroup
-	keeping.Go(func() { s.keep(handing, end, m.Reply()) })
+	alone := false
+	keeping.Go(func() { alone = s.keep(working, end, m.Reply()) })
 	err = s.each(handing, stream, &stored)
 	ended := handing.Err() != nil
-	end(nil)
+	done()
 	keeping.Wait()
-	switch cause := context.Cause(handing); {
-	case errors.Is(cause, errAlone):
+	end(nil)
+	switch {
+	case alone:
 		// Another process may have the message by now: an answer would count for that one, and the
 		// next message would be handed out beside it.
-		return cause
+		return context.Cause(handing)
 	case err == nil:
 		return m.Ack()
 	case !ended:
@@ -256,9 +260,9 @@ func (s *session) hand(ctx context.Context, stream string, m jetstream.Msg) erro
 	return errors.Join(err, m.Nak())
 }
 
-// keep tells the server from time to time that a message is being handled, until ctx ends. It ends
-// that itself where no server confirms it.
-func (s *session) keep(ctx context.Context, end context.CancelCauseFunc, reply string) {
+// keep tells the server from time to time that a message is being handled, until ctx ends. Where no
+// server confirms it, it calls end and returns true.
+func (s *session) keep(ctx context.Context, end context.CancelCauseFunc, reply string) (alone bool) {
 	for confirmed := time.Now(); backoff.Pause(ctx, aliveEvery) == nil; {
 		sent := time.Now()
 		asking, cancel := context.WithTimeout(ctx, aliveEvery/2)
@@ -267,9 +271,11 @@ func (s *session) keep(ctx context.Context, end context.CancelCauseFunc, reply s
 		if err == nil {
 			confirmed = sent
 		} else if time.Since(confirmed) > giveUpAfter {
+			alone = true
 			end(fmt.Errorf("%w: %w", errAlone, err))
 		}
 	}
+	return alone
 }
 
 // Options say how to reach NATS. URLs or InProcess is required. Name defaults to "bridge-client".

@@ -179,6 +179,34 @@ func TestAHandlerThatIsCutOff(t *testing.T) {
 	}
 }
 
+// TestAHandlerThatGoesOn has its event given to nobody else, although its process is to stop.
+func TestAHandlerThatGoesOn(t *testing.T) {
+	testall.Long(t)
+	t.Parallel()
+	f := onStream(t, testenv.AnyNATS(t))
+	w := clienttest.NewWriter(t, f.Sink, f.Destination, 1)
+	w.Write(2, 1)
+	begun, given := make(chan struct{}), make(chan string, 10)
+	_, stop := clienttest.Handle(t, f.Bus, "g", options(f.Reads), func(ctx context.Context, e client.Event) error {
+		close(begun)
+		<-ctx.Done()
+		_ = backoff.Pause(t.Context(), 45*time.Second)
+		given <- "the first one of " + e.ID
+		return nil
+	})
+	<-begun
+	go stop()
+	clienttest.Handle(t, f.Bus, "g", options(f.Reads), func(_ context.Context, e client.Event) error {
+		given <- e.ID
+		return nil
+	})
+	for _, want := range []string{"the first one of " + w.IDs[0], w.IDs[1]} {
+		if got := <-given; got != want {
+			t.Errorf("%s, want %s", got, want)
+		}
+	}
+}
+
 // TestAStreamThatIsMadeLater is consumed over the connection that there is.
 func TestAStreamThatIsMadeLater(t *testing.T) {
 	testall.Long(t)
