@@ -56,6 +56,9 @@ func (s toySink) TPs(ctx context.Context, destinations []string) ([]sink.TP, err
 }
 
 func (s toySink) Read(ctx context.Context, span sink.Span, each func(*sink.Stored) error) (uint64, error) {
+	if s.of.consumed.Load() {
+		return span.From, sink.ErrUnreadable
+	}
 	if s.of.slow != "" && strings.HasPrefix(span.TP, s.of.slow) {
 		<-ctx.Done()
 		return span.From, context.Cause(ctx)
@@ -78,6 +81,8 @@ type household struct {
 	// unreadable says that the bus cannot be read back, denied that it may not be now.
 	unreadable bool
 	denied     atomic.Bool
+	// consumed says that the bus keeps no messages for readers.
+	consumed atomic.Bool
 	// slow is a topic whose messages are waited for.
 	slow string
 	// refuses is how often the bus is not opened, opened how many databases are open.

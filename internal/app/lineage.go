@@ -185,7 +185,8 @@ func (a *App) awaitReadable(ctx context.Context) bool {
 				continue
 			}
 			s := lineageStream(a.opts.Config, a.streams[i].Stream, nil)
-			if _, err := lineage.Scan(ctx, a.reader, &s, lineage.Window, nil); err == nil {
+			// Where nothing is left nothing is proved: it may be removed once it is consumed.
+			if found, err := lineage.Scan(ctx, a.reader, &s, lineage.Window, nil); err == nil && !found.Expired {
 				a.logger.Info("a stream can be read again", "stream", one.Stream)
 				return true
 			}

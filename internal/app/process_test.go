@@ -15,6 +15,7 @@ import (
 	"time"
 
 	storememory "example.org/bridge/checkpoint/store/storetest/memory"
+	"example.org/bridge/client/backoff"
 	"example.org/bridge/internal/app/apptest"
 	"example.org/bridge/internal/config"
 	"example.org/bridge/internal/config/configtest"
@@ -269,6 +270,27 @@ func TestAStreamThatCanBeReadAgain(t *testing.T) {
 	h.insert("d_0", "M", "one")
 	h.denied.Store(false)
 	h.published("M", "one")
+}
+
+// TestAStreamOfWhichNothingIsLeft stays stopped: other streams are not stopped again and again to
+// try it.
+func TestAStreamOfWhichNothingIsLeft(t *testing.T) {
+	every := readableEvery
+	readableEvery = 50 * time.Millisecond
+	t.Cleanup(func() { readableEvery = every })
+	h := newHousehold(t, "moves")
+	h.insert("d_0", "M", "one")
+	h.published("M", "one")
+	h.consumed.Store(true)
+	p := h.process()
+	t.Cleanup(start(t, p))
+	h.eventually("it is stopped", func() bool { return p.Daemon().Status().Streams[0].Shards[0].Cause == shard.CauseBusUnreadable })
+	tps := must.Get(h.bus.TPs(t.Context(), []string{"moves"}))(t)
+	h.bus.Expire("moves", tps[0].End)
+	must.OK(t, backoff.Pause(t.Context(), 10*readableEvery))
+	if log := h.log.String(); strings.Contains(log, "can be read again") {
+		t.Error(log)
+	}
 }
 
 // TestAShutdownDuringAReload is in order: what was in flight is published, and no other app begins.
