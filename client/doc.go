@@ -42,11 +42,11 @@
 // back to an older time is noticed, at the latest after Options.RefreshEvery. The Table reads it
 // from the beginning and serves its former copy meanwhile. Entities that the bus does not have then
 // are kept for Options.KeepFor, in which bridge publishes them again, and are dropped. The same
-// follows where retention has removed messages before they were read (a limit per subject alone
-// does no harm), and behind an outage of more than an hour, in which compaction may have removed
-// what deletes entities. One thing is not noticed: a bus that was set back to an older time and has
-// grown past where the Table was before the Table reads on. Restart the program behind such a
-// restore.
+// follows where retention has removed messages before they were read (a limit per subject does no
+// harm where each entity has a subject), and behind an outage of more than an hour, in which
+// compaction may have removed what deletes entities. One thing is not noticed: a bus that was set
+// back to an older time and has grown past where the Table was before the Table reads on. Restart
+// the program behind such a restore.
 //
 // Memory. An entity takes its key and body, and about 200 bytes: see docs/performance.md. A
 // rebuild holds two copies for a while. Beside that reading takes up to 8 MiB a topic-partition,
