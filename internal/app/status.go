@@ -264,7 +264,7 @@ func (r remedy) of(stream string) string {
 
 // remedies are those of docs/operations.md, "A stream is stopped".
 var remedies = map[shard.Cause]remedy{
-	shard.CauseMissing:         {text: "Create the table, column or database, or correct the variables that name it. bridge tries again every 10 s."},
+	shard.CauseMissing:         {text: "Create the table, column or database, or correct the variables that name it; but where the table was renamed, stop bridge and type bridge checkpoint move {stream} <former name> <new name> before it runs with the new one, under which it would begin at START. bridge tries again every 10 s."},
 	shard.CauseDenied:          {text: "Type the GRANT that the error names. bridge tries again every 10 s."},
 	shard.CauseUnfit:           {text: "Change the table or the variables as the error says. bridge tries again every 10 s."},
 	shard.CauseIDsReused:       {text: "Check that the table is right. Capability stream: bridge reconcile --allow-deletes {stream} reads it from its first row. Release stream: type the command that the error names where the checkpoint is; a pod without a volume forgets it, unless the checkpoint is on the bus (%s=bus:).", setting: option.CheckpointURL},

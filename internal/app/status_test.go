@@ -105,6 +105,7 @@ func TestEveryCauseHasARemedy(t *testing.T) {
 	for cause, want := range map[shard.Cause]string{
 		shard.CauseBadValue: "set BRIDGE_STREAM_ORDERS_ON_BAD_VALUE=null", shard.CauseRefused: "set BRIDGE_STREAM_ORDERS_DEAD_LETTER",
 		shard.CauseSchema: "Increase BRIDGE_STREAM_ORDERS_EVENT_VERSION", shard.CauseIDsReused: "--allow-deletes orders",
+		shard.CauseMissing: "bridge checkpoint move orders",
 	} {
 		if got := remedies[cause].of("orders"); !strings.Contains(got, want) {
 			t.Errorf("%s: %q, want %q", cause, got, want)
