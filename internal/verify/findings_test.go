@@ -110,7 +110,9 @@ func TestMessagesOfOtherDomains(t *testing.T) {
 	// Nor does a boundary of a list of ours come from another source.
 	boundary := *own[0]
 	boundary.Value, boundary.Header = nil, maps.Clone(boundary.Header)
-	boundary.Header[sink.HeaderList] = "begin;1"
+	boundary.Header[sink.HeaderList] = "begin;1;" + boundary.Header[sink.HeaderStream]
+	delete(boundary.Header, sink.HeaderStream)
+	delete(boundary.Header, sink.HeaderShard)
 	w.bus.messages = append(w.bus.messages, &boundary)
 	r := w.check(ours)
 	want(t, r, "")

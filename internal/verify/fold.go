@@ -8,6 +8,7 @@ import (
 	"math"
 	"slices"
 	"strconv"
+	"strings"
 
 	kafkago "github.com/segmentio/kafka-go"
 
@@ -69,8 +70,9 @@ func (r *run) add(m *Message) error {
 		r.domains[domain]++
 		return nil
 	}
-	if boundary := m.header[sink.HeaderList] != ""; boundary || r.isUnfit(stream) {
-		if !boundary || r.at(stream) < 0 {
+	if list := m.header[sink.HeaderList]; list != "" || r.isUnfit(stream) {
+		// A boundary names its stream there alone.
+		if list == "" || r.at(list[strings.LastIndexByte(list, ';')+1:]) < 0 {
 			r.report.Others++
 		}
 		return nil
