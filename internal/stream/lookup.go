@@ -141,7 +141,7 @@ func (g *registrar) findTPs(ctx context.Context, s *stream) (list, gone []looked
 		}
 		if !short || check == rechecks {
 			if !s.Release {
-				gone, err = g.lacking(ctx, s, known, list)
+				gone, err = g.lacking(ctx, known, list)
 			}
 			return list, gone, err
 		}
@@ -153,9 +153,9 @@ func (g *registrar) findTPs(ctx context.Context, s *stream) (list, gone []looked
 
 // lacking returns the partitions that a topic lacks since it was made again, and the streams that
 // were deleted and whose subjects others have: what they held is lost. A topic that stays keeps its
-// partitions. A stream may be there without the subjects: where its last message is of s and has a
-// destination that is none any more, it is left, and may be deleted.
-func (g *registrar) lacking(ctx context.Context, s *stream, known map[string]store.Registration, list []lookedUp) (gone []lookedUp, err error) {
+// partitions. A stream may be there without the subjects: where its last message has a destination
+// that is none any more, it is left, and may be deleted.
+func (g *registrar) lacking(ctx context.Context, known map[string]store.Registration, list []lookedUp) (gone []lookedUp, err error) {
 	made, there := make(map[string]string), make(map[string]bool)
 	for i := range list {
 		made[list[i].Destination], there[list[i].Name] = list[i].Incarnation, true
@@ -174,9 +174,9 @@ func (g *registrar) lacking(ctx context.Context, s *stream, known map[string]sto
 			// Rule 14: a stream that is no destination any more may not answer ever.
 			within, cancel := context.WithTimeout(ctx, 10*g.c.opts.Recheck)
 			_, err := g.c.opts.Reader.Read(within, span, func(m *sink.Stored) error {
-				// One of another stream says nothing about the destinations of s.
-				own := string(m.Header(sink.HeaderStream)) == s.Name && string(m.Header(sink.HeaderDomain)) == g.c.opts.Domain
-				if own && !bus.CoversAny(s.Destinations, m.Destination) {
+				// That of any stream tells, since several may have left together.
+				of := g.c.streams[string(m.Header(sink.HeaderStream))]
+				if of != nil && string(m.Header(sink.HeaderDomain)) == g.c.opts.Domain && !bus.CoversAny(of.Destinations, m.Destination) {
 					f.finding = left
 				}
 				return nil
