@@ -50,8 +50,7 @@ type Registration struct {
 	// Epoch is the highest epoch that was met in it (rule 7).
 	Epoch uint64
 	// Seen is when nothing of it was left to read, or when it was registered: Unix time in
-	// milliseconds, by the clock of the machine (rule 30). It is not kept up where nothing happens,
-	// and 0 where the stream publishes elsewhere since.
+	// milliseconds, by the clock of the machine (rule 30). It is not kept up where nothing happens.
 	Seen uint64
 	// Late says that it began late: messages expired unread (rules 22 and 27).
 	Late bool

@@ -69,12 +69,7 @@ func (b *bus) append(tp string, m sink.Stored) uint64 {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	l := b.logs[tp]
-	m.Offset, m.Destination = l.end(), tp
-	for topic, tps := range b.topics {
-		if slices.Contains(tps, tp) {
-			m.Destination = topic
-		}
-	}
+	m.Offset = l.end()
 	l.messages = append(l.messages, m)
 	b.wake()
 	return m.Offset

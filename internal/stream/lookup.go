@@ -14,7 +14,6 @@ import (
 
 	"example.org/bridge/checkpoint/store"
 	"example.org/bridge/client/backoff"
-	"example.org/bridge/client/bus"
 	"example.org/bridge/sink"
 )
 
@@ -35,8 +34,6 @@ const (
 	another
 	// outdated: what says that an entity is gone may have been removed unread (rule 30).
 	outdated
-	// left: it is there, and the stream publishes elsewhere now. What it holds stays published.
-	left
 )
 
 // lookedUp is a TP of a stream as it was looked up. t is nil where it is there no more.
@@ -153,8 +150,7 @@ func (g *registrar) findTPs(ctx context.Context, s *stream) (list, gone []looked
 
 // lacking returns the partitions that a topic lacks since it was made again, and the streams that
 // were deleted and whose subjects others have: what they held is lost. A topic that stays keeps its
-// partitions. A stream may be there without the subjects: where its last message has a destination
-// that is none any more, it is left, and may be deleted.
+// partitions. A stream may be there without the subjects.
 func (g *registrar) lacking(ctx context.Context, known map[string]store.Registration, list []lookedUp) (gone []lookedUp, err error) {
 	made, there := make(map[string]string), make(map[string]bool)
 	for i := range list {
@@ -165,31 +161,20 @@ func (g *registrar) lacking(ctx context.Context, known map[string]store.Registra
 			continue
 		}
 		topic, _, isPartition := strings.Cut(name, "/")
-		f := lookedUp{TP: sink.TP{Name: name, Destination: topic}, was: was}
-		if id, is := made[topic]; is && id != was.Incarnation {
-			f.finding = another
-		}
-		if at := was.High.Offset; !isPartition && len(list) > 0 && was.High.Hash != 0 && was.Seen > 0 {
-			span := sink.Span{TP: name, Incarnation: was.Incarnation, From: at, To: at + 1}
+		id, is := made[topic]
+		is = is && id != was.Incarnation
+		if last := max(was.Next, was.High.Offset+1) - 1; !isPartition && len(list) > 0 && last > 0 {
+			span := sink.Span{TP: name, Incarnation: was.Incarnation, From: last, To: last + 1}
 			// Rule 14: a stream that is no destination any more may not answer ever.
 			within, cancel := context.WithTimeout(ctx, 10*g.c.opts.Recheck)
-			_, err := g.c.opts.Reader.Read(within, span, func(m *sink.Stored) error {
-				// That of any stream tells, since several may have left together.
-				of := g.c.streams[string(m.Header(sink.HeaderStream))]
-				if of != nil && string(m.Header(sink.HeaderDomain)) == g.c.opts.Domain && !bus.CoversAny(of.Destinations, m.Destination) {
-					f.finding = left
-				}
-				return nil
-			})
-			if cancel(); ctx.Err() != nil {
+			_, err := g.c.opts.Reader.Read(within, span, func(*sink.Stored) error { return nil })
+			cancel()
+			if is = errors.Is(err, sink.ErrGone); ctx.Err() != nil {
 				return nil, context.Cause(ctx)
 			}
-			if errors.Is(err, sink.ErrGone) {
-				f.finding = another
-			}
 		}
-		if f.finding != same {
-			gone = append(gone, f)
+		if is {
+			gone = append(gone, lookedUp{TP: sink.TP{Name: name, Destination: topic}, was: was, finding: another})
 		}
 	}
 	return gone, nil

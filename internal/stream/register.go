@@ -69,12 +69,6 @@ func (g *registrar) register(ctx context.Context, s *stream, list []lookedUp) er
 			again.Number = g.number(s, f)
 			f.was.Retired = true
 			b.Registrations = append(b.Registrations, f.was, again)
-		case f.finding == left:
-			f.was.Seen = 0
-			b.Registrations = append(b.Registrations, f.was)
-		case f.finding == same && f.was.Seen == 0:
-			f.was.Seen = uint64(time.Now().UnixMilli())
-			b.Registrations = append(b.Registrations, f.was)
 		case f.finding == same:
 		case f.finding == beginsLate && s.Release:
 			passed = append(passed, Span{TP: f.was.Number, Range: Range{To: f.First}, late: true})

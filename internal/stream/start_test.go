@@ -117,12 +117,6 @@ func TestAnotherTopicIsReadAgain(t *testing.T) {
 		"it was deleted, and another one has its subjects": `
 			make A; topic t A; to t; says a 5 1 in=A; says b 5 2 in=A; start; make B; topic t B; start; disputed;
 			delete A; start; disputed a b; due; in-force 1 0; start; registered B 2`,
-		"it was deleted, and the stream had another destination before": `
-			make A; topic t A; to t; says a 5 1 in=A; says b 5 2 in=A; start; make B; topic u B; to u; start; disputed;
-			delete A; start; disputed; in-force 1 1`,
-		"the stream had another destination for a while": `
-			make A; topic t A; to t; says a 5 1 in=A; says b 5 2 in=A; start; make B; topic u B; to u; start; to t; start;
-			topic t B; start; disputed; delete A; start; disputed a b; due; in-force 1 0`,
 		"another one has its subjects, and its server does not answer": `
 			make A; topic t A; to t; says a 5 1 in=A; says b 5 2 in=A; start; make B; topic t B; lose A 1; start; disputed; in-force 1 1`,
 		"another broker does not know of a partition yet": `
