@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -189,7 +190,7 @@ func (c *copying) refresh(ctx context.Context) error {
 	}
 	c.t.faults.end("destinations")
 	now := time.Now().Round(0)
-	if away := now.Sub(c.looked); away > longestAway+c.t.o.RefreshEvery {
+	if away := now.Sub(c.looked); away > longestAway+c.t.o.RefreshEvery && !slices.ContainsFunc(tps, headless) {
 		return fmt.Errorf("%w: the bus was away for %s, and compaction may have removed deletions", errAgain, away)
 	}
 	c.looked = now
@@ -211,6 +212,10 @@ func (c *copying) refresh(ctx context.Context) error {
 	}
 	return nil
 }
+
+// headless reports whether a TP does not have all first messages, so that a new copy may lack
+// entities that are there.
+func headless(tp bus.TP) bool { return tp.First > 1 || tp.Expired }
 
 // lost reports whether the last message of an entity was before the first one that is left of its
 // TP.

@@ -42,6 +42,9 @@ func TestLives(t *testing.T) {
 		"a bus back to an older time": {"partitions", "create orders; write a=1 b=1 a=2 returns=1; table orders; ready; lose; " + again},
 		"what a bus made again says":  {"a stream", "write a=1 b=1 a=2 c=1; table orders; ready; wipe; epoch 2; write b=2 b= a=2 c=2; pass 3s; has a=2 c=2; pass 2m; has a=2 c=2"},
 		"a bus that was out of reach": {"topics", "write a=1 b=1; table orders; ready; forget 2 3; away; write b=; pass 2h; has a=1 b=1; back; pass 2m; has a=1; rebuilt"},
+		// What has expired there is not to be had again.
+		"a bus with a retention that was out of reach": {"a stream", "write a=1 b=1 a=2; table orders; ready; expire 3; away; pass 2h; back; write b=2; pass 20m; " +
+			"has a=2 b=2; stats Rebuilds:0"},
 		// Its first message is replaced between the look at it and the reading.
 		"a bus that keeps one message of a subject": {"a stream", "write a=1 b=1 a=2; thin 1; table orders; pass 1m; has a=2 b=1; stats Rebuilds:0; well"},
 		"tables that share keys":                    {"topics", "write a=1; table orders; ready; shard more; logged; write a=2; has a=2; logged Options.ByTable"},
@@ -158,8 +161,8 @@ func (s *stage) step(ctx context.Context, name string, words []string) bool {
 		for _, word := range words {
 			s.bus.Delete("orders", s.Number(word))
 		}
-	case "thin":
-		s.bus.thinned = true
+	case "thin", "expire":
+		s.bus.thinned = name == "thin"
 		s.bus.Expire("events", s.Number(words[0]))
 	case "away", "back":
 		s.bus.mu.Lock()
