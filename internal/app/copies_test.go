@@ -153,10 +153,11 @@ func TestAStreamThatWaitsKeepsItsCopy(t *testing.T) {
 		h.stop()
 		h.tables["b"].Insert("new")
 		must.Get(h.bus.Publish(t.Context(), []sink.Message{{Destination: "x.b", Key: []byte("k"), Value: []byte("another's")}}))(t)
-		h.store, h.slow = storememory.New(), "x.b"
+		h.store = storememory.New()
+		h.slow.Store("x.b")
 		h.start()
 		h.isRead("a")
-		h.slow = ""
+		h.slow.Store("")
 		h.restart(true)
 		h.isRead("b")
 		h.eventually("the row is published", func() bool { return len(h.bus.Messages("x.b")) == 2 })

@@ -59,7 +59,7 @@ func (s toySink) Read(ctx context.Context, span sink.Span, each func(*sink.Store
 	if s.of.consumed.Load() {
 		return span.From, sink.ErrUnreadable
 	}
-	if s.of.slow != "" && strings.HasPrefix(span.TP, s.of.slow) {
+	if slow, _ := s.of.slow.Load().(string); slow != "" && strings.HasPrefix(span.TP, slow) {
 		<-ctx.Done()
 		return span.From, context.Cause(ctx)
 	}
@@ -84,7 +84,7 @@ type household struct {
 	// consumed says that the bus keeps no messages for readers.
 	consumed atomic.Bool
 	// slow is a topic whose messages are waited for.
-	slow string
+	slow atomic.Value
 	// refuses is how often the bus is not opened, opened how many databases are open.
 	refuses, opened atomic.Int64
 	// inside says that a command runs the bridge.

@@ -185,7 +185,7 @@ func TestAServerWhoseTablesAreStoppedIsCompared(t *testing.T) {
 	s.stops("b/shop.t")
 	s.stop()
 	s.away.Store("b", true)
-	s.slow = "first"
+	s.slow.Store("first")
 	a := must.Get(Open(t.Context(), Options{Config: s.cfg, Logger: textLogger(t.Output()), former: s.app.legacy()}))(t)
 	s.app, s.stop = a, start(t, a)
 	s.publishes("a/shop.t", "agnes", "while b is away")
