@@ -124,7 +124,7 @@ func TestCheckFindsWhatIsWrongWithAServer(t *testing.T) {
 	t.Run("a stride", func(t *testing.T) {
 		table, e := shop(t, testenv.StartMariaDB(t, "--auto-increment-increment=3", "--innodb-lock-wait-timeout=100", "--default-time-zone=+08:00"))
 		r := runCheck(t, e)
-		if f := r.find("stride"); len(f) != 1 || f[0].Severity != "warning" || !strings.Contains(f[0].What, "every 3rd id") {
+		if f := r.find("stride"); len(f) != 1 || f[0].Severity != "warning" || !strings.Contains(f[0].What, "in steps of 3") {
 			t.Errorf("found %+v", r.findings())
 		} else {
 			table.Exec(f[0].Statement)
