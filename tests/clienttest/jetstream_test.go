@@ -92,25 +92,33 @@ func TestAHandlerThatTakesLong(t *testing.T) {
 	}
 }
 
-// line is a connection that can be closed, or lose what says that an event is being handled and
-// what asks for more.
+// line makes connections to a server. The present one can be closed, and they can lose what says
+// that an event is being handled and what asks for more.
 type line struct {
-	net.Conn
 	addr  string
-	loses bool
+	loses atomic.Bool
+	conn  atomic.Pointer[conn]
+}
+
+type conn struct {
+	net.Conn
+	of *line
 }
 
 func (l *line) InProcessConn() (net.Conn, error) {
-	var err error
-	l.Conn, err = net.Dial("tcp", l.addr)
-	return l, err
+	dialed, err := net.Dial("tcp", l.addr)
+	c := &conn{dialed, l}
+	l.conn.Store(c)
+	return c, err
 }
 
-func (l *line) Write(b []byte) (int, error) {
-	if l.loses && (bytes.Contains(b, []byte("+WPI")) || bytes.Contains(b, []byte(".MSG.NEXT."))) {
+func (l *line) cut() { _ = l.conn.Load().Close() }
+
+func (c *conn) Write(b []byte) (int, error) {
+	if c.of.loses.Load() && (bytes.Contains(b, []byte("+WPI")) || bytes.Contains(b, []byte(".MSG.NEXT."))) {
 		return len(b), nil
 	}
-	return l.Conn.Write(b)
+	return c.Conn.Write(b)
 }
 
 // TestAHandlerThatIsCutOff has its context ended before another process is given the event. Where
@@ -122,9 +130,9 @@ func TestAHandlerThatIsCutOff(t *testing.T) {
 		cut    func(*line)
 		goesOn bool
 	}{
-		"the connection is closed":                    {cut: func(l *line) { _ = l.Close() }},
-		"nothing arrives at the server":               {cut: func(l *line) { l.loses = true }},
-		"nothing arrives, and it succeeds in the end": {func(l *line) { l.loses = true }, true},
+		"the connection is closed":                    {cut: (*line).cut},
+		"nothing arrives at the server":               {cut: func(l *line) { l.loses.Store(true) }},
+		"nothing arrives, and it succeeds in the end": {func(l *line) { l.loses.Store(true) }, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
