@@ -243,9 +243,9 @@ func (p *Process) runApp(ctx context.Context, a *App) (next *reload, err error) 
 		})
 		return nil
 	})
-	for tables, changed := range map[bool]func(context.Context) bool{true: a.awaitTables, false: a.awaitReadable} {
+	reopenOnce := func(await func(context.Context) bool, tables bool) {
 		group.Go(func() error {
-			if changed(working) {
+			if await(working) {
 				select {
 				case p.reloads <- reload{nil, make(chan error, 1), tables}:
 				case <-working.Done():
@@ -254,6 +254,8 @@ func (p *Process) runApp(ctx context.Context, a *App) (next *reload, err error) 
 			return nil
 		})
 	}
+	reopenOnce(a.awaitTables, true)
+	reopenOnce(a.awaitReadable, false)
 	select {
 	case <-working.Done():
 	case one := <-p.reloads:

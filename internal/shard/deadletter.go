@@ -224,7 +224,7 @@ type rowOfShard struct {
 // limitSpan is the time in which rows are counted together.
 const limitSpan = time.Minute
 
-// NewDeadLetterLimit returns a limit of most rows a minute; 0 is no limit.
+// NewDeadLetterLimit returns a limit of most rows a minute, 0 for any number of them.
 func NewDeadLetterLimit(stream string, most int) *DeadLetterLimit {
 	return &DeadLetterLimit{stream: stream, most: most, counted: make(map[rowOfShard]time.Time)}
 }

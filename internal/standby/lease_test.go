@@ -47,7 +47,7 @@ func TestLease(t *testing.T) {
 	}
 }
 
-// TestAFormerVersion lacks a setting in its claim, and is no other configuration for that.
+// TestAFormerVersion lacks a setting in its claim, and is not refused for that.
 func TestAFormerVersion(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		entries := new(standbytest.Entries)

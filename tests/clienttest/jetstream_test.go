@@ -307,7 +307,7 @@ func TestAGroupThatMayNotAskForItsConsumer(t *testing.T) {
 	}
 }
 
-// TestAGroupThatMayNotAcknowledge is given the same event for ever, and says why.
+// TestAGroupThatMayNotAcknowledge is given the same event again and again, and says why.
 func TestAGroupThatMayNotAcknowledge(t *testing.T) {
 	t.Parallel()
 	bus, s := denying(t, "$JS.ACK.>")

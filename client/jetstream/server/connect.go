@@ -102,7 +102,7 @@ func (o *Options) login() (options []nats.Option, err error) {
 }
 
 // secret returns the password of a user, or without one credentials, a seed or a token, as it is
-// now; nothing where there is no login.
+// now; nothing without a login.
 func (o *Options) secret() (user, secret string, err error) {
 	switch {
 	case o.Password != nil:
